@@ -1,0 +1,1 @@
+"""Triton kernels beside their torch references. The simulated device needs none."""
