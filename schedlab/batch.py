@@ -1,0 +1,100 @@
+"""The decode batch: one persistent ordered object that changes only when a row joins or leaves."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from schedlab.sequence import Sequence
+
+
+class DecodeBatch:
+    """Rows in joining order, with the aggregates that costs and block needs depend on.
+
+    A row's length is derived, `joined_len + (step - joined_step)`, so an iteration costs nothing per row.
+    A row needs a new block before the iteration at which its length is a multiple of `block_size`; rows are kept by
+    the residue that decides this, so the needs of a run of any length follow in O(block_size).
+    """
+
+    __slots__ = ("_context_base", "block_size", "last_step_ns", "newcomers", "residues", "rows", "step")
+
+    def __init__(self, block_size: int) -> None:
+        self.block_size = block_size
+        self.rows: OrderedDict[Sequence, None] = OrderedDict()
+        self.residues: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
+        self.step = 0
+        self.last_step_ns = 0
+        self._context_base = 0
+        # Rows that joined since the last launch; whoever keeps per-row data learns of them here.
+        self.newcomers: list[Sequence] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, sequence: Sequence) -> bool:
+        return sequence in self.rows
+
+    @property
+    def context_tokens(self) -> int:
+        """Sum of the rows' lengths: tokens in the pool before the next iteration writes."""
+        return self._context_base + len(self.rows) * self.step
+
+    def length(self, sequence: Sequence) -> int:
+        """Computed tokens of a row."""
+        return sequence.joined_len + self.step - sequence.joined_step
+
+    def outputs(self, sequence: Sequence) -> int:
+        """Output tokens of a row, the newest included."""
+        return sequence.joined_len + self.step - sequence.joined_step - sequence.num_prompt_tokens + 1
+
+    def join(self, sequence: Sequence, now_ns: int) -> None:
+        """Append a row whose known tokens but the newest are computed."""
+        sequence.joined_step = self.step
+        sequence.joined_len = sequence.num_computed
+        sequence.joined_ns = now_ns
+        base = sequence.num_computed - self.step
+        self._context_base += base
+        self.rows[sequence] = None
+        self.residues[base % self.block_size][sequence] = None
+        self.newcomers.append(sequence)
+
+    def leave(self, sequence: Sequence) -> None:
+        """Remove a row and bring its own counters up to date."""
+        base = sequence.joined_len - sequence.joined_step
+        del self.rows[sequence]
+        del self.residues[base % self.block_size][sequence]
+        self._context_base -= base
+        sequence.num_computed = base + self.step
+        sequence.num_outputs = sequence.num_computed - sequence.num_prompt_tokens + 1
+        if self.step > sequence.joined_step:
+            sequence.last_token_ns = self.last_step_ns
+
+    def growing(self, iteration: int) -> dict[Sequence, None]:
+        """Rows that need a new block before the `iteration`-th iteration from now (0 = the next), in joining order."""
+        return self.residues[-(self.step + iteration) % self.block_size]
+
+    def growth_blocks(self, first: int, count: int) -> int:
+        """Blocks that the iterations `first` .. `first + count - 1` from now need together."""
+        cycles, rest = divmod(count, self.block_size)
+        total = cycles * len(self.rows)
+        for iteration in range(first, first + rest):
+            total += len(self.residues[-(self.step + iteration) % self.block_size])
+        return total
+
+    def affordable(self, blocks: int, most: int) -> int:
+        """The longest run, up to `most`, whose iterations after the next one need at most `blocks` blocks."""
+        rows = len(self.rows)
+        if rows * ((most - 1) // self.block_size + 1) <= blocks:
+            return most
+        cycles, blocks = divmod(blocks, rows)
+        iterations = 1 + cycles * self.block_size
+        while iterations < most:
+            blocks -= len(self.residues[-(self.step + iterations) % self.block_size])
+            if blocks < 0:
+                break
+            iterations += 1
+        return min(iterations, most)
+
+    def oldest_token_ns(self) -> int:
+        """When the row that has waited longest got its newest token. The batch must not be empty."""
+        first = next(iter(self.rows))
+        return self.last_step_ns if first.joined_step < self.step else first.joined_ns

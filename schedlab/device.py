@@ -1,0 +1,116 @@
+"""The abstract device: what a scheduler may ask of anything that executes steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from schedlab.batch import DecodeBatch
+from schedlab.errors import DeviceFault
+from schedlab.pace import Pace
+from schedlab.sequence import Sequence
+
+FOREVER_NS = 1 << 62
+
+
+class Ticket(Protocol):
+    """Names something that the device has begun and not yet ended: a step or a copy."""
+
+    @property
+    def number(self) -> int: ...
+
+
+class CopyKind(StrEnum):
+    """Which link a copy takes."""
+
+    DEVICE_TO_HOST = "d2h"
+    HOST_TO_DEVICE = "h2d"
+    HOST_TO_DISK = "host_to_disk"
+    DISK_TO_HOST = "disk_to_host"
+
+
+class CopyOp(NamedTuple):
+    """Move the bytes of `blocks`; begins only when every ticket in `after` has ended."""
+
+    kind: CopyKind
+    blocks: tuple[int, ...]
+    num_bytes: int
+    after: tuple[Ticket, ...] = ()
+
+
+class Chunk(NamedTuple):
+    """Compute `count` known tokens of a sequence from position `start`; `samples` if they are the last known ones."""
+
+    sequence: Sequence
+    start: int
+    count: int
+    samples: bool
+
+
+class Step(NamedTuple):
+    """One launch: prefill chunks and the decode batch, in one forward pass.
+
+    A step without chunks may be repeated up to `repeat` times. The device stops after the first iteration in which a
+    row ends, or that ends at or after `until_ns`, or at or after a delivery to the inbox; it may stop sooner.
+    Law: a step touches no block with an open ticket that it does not name in `after`.
+    """
+
+    chunks: tuple[Chunk, ...]
+    decode: DecodeBatch | None
+    repeat: int = 1
+    until_ns: int = FOREVER_NS
+    after: tuple[Ticket, ...] = ()
+
+
+@dataclass(slots=True)
+class StepResult:
+    """What a step did.
+
+    Attributes:
+        repeats: iterations done, at least 1.
+        pace: when each iteration ended.
+        ended: sequences whose output ended with this step's last iteration, in any order.
+        without_token: the ones of `ended` that ended before their first token (an empty output).
+        tokens: the newest token of each row that sampled, by request id, from a device that has tokens.
+        fault: the step failed; no row advanced.
+    """
+
+    repeats: int
+    pace: Pace
+    ended: list[Sequence]
+    without_token: tuple[Sequence, ...] = ()
+    tokens: dict[int, int] | None = None
+    fault: DeviceFault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a scheduler must know of a device. `num_blocks` is what can really be handed out."""
+
+    name: str
+    num_blocks: int
+    block_size: int
+
+
+class Device(Protocol):
+    """Executes steps and copies, and owns time and bytes. The scheduler owns accounting."""
+
+    @property
+    def facts(self) -> DeviceFacts: ...
+
+    def now_ns(self) -> int:
+        """The device's clock. It never goes back."""
+        ...
+
+    def launch(self, step: Step) -> Ticket:
+        """Begin a step. At most one step is in flight."""
+        ...
+
+    def copy(self, op: CopyOp) -> Ticket:
+        """Begin a copy; its end is delivered to the inbox."""
+        ...
+
+    def forget(self, sequence: Sequence) -> None:
+        """The sequence has ended: drop whatever the device keeps for it."""
+        ...

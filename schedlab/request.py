@@ -1,0 +1,105 @@
+"""What a caller hands in: immutable requests, and the words for how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from schedlab.errors import UsageError
+
+
+class FinishReason(StrEnum):
+    """How a request ended. Every accepted request ends exactly once."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+class StopMatcher(Protocol):
+    """Decides whether a token ends its request. A server supplies it; the scheduler knows no tokenizer."""
+
+    def feed(self, token: int) -> bool:
+        """True if `token`, the newest one of the request, ends it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """What bears on the end and the sampling of one request.
+
+    `seed` and the index of an output determine its sample, so the result depends on no other request.
+    """
+
+    eos_token_ids: tuple[int, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt of `num_tokens` tokens, known by real ids, by a trace's block ids, or by its length only."""
+
+    num_tokens: int
+    hash_ids: tuple[int, ...] | None = None
+    hash_block_tokens: int = 0
+
+    def block_keys(self, block_size: int) -> Iterator[tuple[int, int]]:
+        """Keys of the full blocks of `block_size` tokens, as (trace id, sub-index); empty without block ids.
+
+        Where the trace's block is a multiple of ours a trace block gives several keys; where ours is a multiple of the
+        trace's, the last trace id inside the block stands for it (ids are chained, so it stands for all before it).
+
+        Raises:
+            UsageError: neither block size divides the other.
+        """
+        if self.hash_ids is None:
+            return
+        theirs = self.hash_block_tokens
+        if theirs % block_size and block_size % theirs:
+            raise UsageError(
+                f"block size {block_size} and the trace's block of {theirs} tokens do not divide one another; "
+                f"choose --set block_size=N with N dividing {theirs} or a multiple of it"
+            )
+        for index in range(self.num_tokens // block_size):
+            last_token = (index + 1) * block_size - 1
+            within = last_token // theirs
+            if within >= len(self.hash_ids):
+                return
+            yield self.hash_ids[within], (last_token % theirs) // block_size
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. Output lengths are not here: they live in the device's output model.
+
+    Attributes:
+        request_id: unique among live requests; ties anywhere go to the lowest.
+        max_tokens: most tokens that may be produced; 0 = score the prompt only.
+        priority: lower is more important.
+        deadline_ns: absolute time at which the request ends wherever it is; None = never.
+    """
+
+    request_id: int
+    prompt: Prompt
+    max_tokens: int
+    arrival_ns: int = 0
+    priority: int = 0
+    deadline_ns: int | None = None
+    tenant: str = ""
+    session: str = ""
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    stop: StopMatcher | None = None
+
+    def __post_init__(self) -> None:
+        if self.prompt.num_tokens < 1:
+            raise UsageError(f"request {self.request_id}: the prompt has {self.prompt.num_tokens} tokens; give at least 1")
+        if self.max_tokens < 0:
+            raise UsageError(f"request {self.request_id}: max_tokens is {self.max_tokens}; give 0 or more")

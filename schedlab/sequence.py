@@ -1,0 +1,118 @@
+"""One request's state across prefill and decode, and the moves that are legal."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from schedlab.errors import IllegalTransition
+from schedlab.request import FinishReason, Request
+
+NOT_YET = -1
+
+
+class State(StrEnum):
+    """Where a sequence is; it is in exactly one of these."""
+
+    PENDING = "pending"
+    PREFILLING = "prefilling"
+    ACTIVE = "active"
+    PREEMPTED = "preempted"
+    SWAPPED = "swapped"
+    RESTORING = "restoring"
+    FINISHED = "finished"
+
+
+LEGAL_MOVES: dict[State, frozenset[State]] = {
+    State.PENDING: frozenset({State.PREFILLING, State.FINISHED}),
+    State.PREFILLING: frozenset({State.ACTIVE, State.PREEMPTED, State.FINISHED}),
+    State.ACTIVE: frozenset({State.PREEMPTED, State.SWAPPED, State.FINISHED}),
+    State.PREEMPTED: frozenset({State.PREFILLING, State.FINISHED}),
+    State.SWAPPED: frozenset({State.RESTORING, State.PREEMPTED, State.FINISHED}),
+    State.RESTORING: frozenset({State.ACTIVE, State.PREEMPTED, State.FINISHED}),
+    State.FINISHED: frozenset(),
+}
+
+
+class Sequence:
+    """The only mutable thing about a request.
+
+    *Known* tokens are the prompt and the outputs; *computed* ones have their keys and values in the pool. A sequence
+    decodes when exactly one known token (the newest) is not computed; until then it prefills, after a preemption too.
+    While it is in the decode batch `num_computed` and `num_outputs` are derived from the batch's step counter and are
+    brought up to date when it leaves.
+    """
+
+    __slots__ = (
+        "admission_index",
+        "admitted_ns",
+        "arrival_index",
+        "block_table",
+        "error",
+        "finish_reason",
+        "finished_ns",
+        "first_token_ns",
+        "immune_until_outputs",
+        "joined_len",
+        "joined_ns",
+        "joined_step",
+        "last_token_ns",
+        "max_outputs",
+        "num_cached_tokens",
+        "num_computed",
+        "num_outputs",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "num_recomputed_tokens",
+        "num_swaps",
+        "recompute_until",
+        "request",
+        "request_id",
+        "state",
+        "times_bypassed",
+    )
+
+    def __init__(self, request: Request, arrival_index: int, max_outputs: int) -> None:
+        self.request = request
+        self.request_id = request.request_id
+        self.arrival_index = arrival_index
+        self.num_prompt_tokens = request.prompt.num_tokens
+        self.max_outputs = max_outputs
+        self.state = State.PENDING
+        self.num_computed = 0
+        self.num_outputs = 0
+        self.block_table: list[int] = []
+        self.admission_index = NOT_YET
+        self.joined_step = 0
+        self.joined_len = 0
+        self.joined_ns = NOT_YET
+        self.admitted_ns = NOT_YET
+        self.first_token_ns = NOT_YET
+        self.last_token_ns = NOT_YET
+        self.finished_ns = NOT_YET
+        self.finish_reason: FinishReason | None = None
+        self.error = ""
+        self.num_preemptions = 0
+        self.num_swaps = 0
+        self.num_cached_tokens = 0
+        self.num_recomputed_tokens = 0
+        self.recompute_until = 0
+        self.immune_until_outputs = 0
+        self.times_bypassed = 0
+
+    @property
+    def num_known(self) -> int:
+        """Tokens of the prompt and outputs; valid while the sequence is not in the decode batch."""
+        return self.num_prompt_tokens + self.num_outputs
+
+    def move_to(self, state: State) -> None:
+        """Change the state.
+
+        Raises:
+            IllegalTransition: the state machine has no such move.
+        """
+        if state not in LEGAL_MOVES[self.state]:
+            raise IllegalTransition(f"request {self.request_id}: {self.state} -> {state}")
+        self.state = state
+
+    def __repr__(self) -> str:
+        return f"Sequence({self.request_id}, {self.state})"
