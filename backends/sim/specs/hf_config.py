@@ -1,0 +1,159 @@
+"""A model's shape from a Hugging Face `config.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from backends.sim.specs.shape import ModelShape
+from schedlab.errors import UsageError
+
+# Architectures whose state is not keys and values per token and head, by the field that betrays them.
+_NOT_PLAIN_KV = {
+    "kv_lora_rank": "multi-head latent attention",
+    "ssm_cfg": "a state-space model",
+    "state_size": "a state-space model",
+    "mamba_d_state": "a state-space hybrid",
+    "mamba_d_ssm": "a state-space hybrid",
+    "ssm_state_size": "a state-space hybrid",
+    "linear_num_value_heads": "linear attention layers",
+    "lru_width": "a recurrent hybrid",
+    "attn_layer_period": "a state-space hybrid",
+}
+_NOT_PLAIN_TYPES = ("mamba", "mamba2", "rwkv", "falcon_mamba", "recurrent_gemma", "jamba", "bamba", "lfm2", "minimax")
+_UNGATED_MLP_TYPES = ("phi", "starcoder2", "gpt_neox", "opt", "nemotron", "persimmon", "stablelm_epoch")
+# transformers ties these models' embeddings unless the file says otherwise.
+_TIED_TYPES = ("gemma", "gemma2", "gemma3", "gemma3_text")
+_LARGEST = 10**8
+
+
+def read_config(path: Path) -> ModelShape:
+    """The shape in the `config.json` at *path*; a multi-modal file's `text_config` is the model.
+
+    Raises UsageError naming the file and the field when one is missing or absurd, or when the architecture keeps other
+    state than plain KV.
+    """
+    config = _Fields(path, _text_model(path))
+    _refuse_other_state(config)
+    layers, heads = config.count("num_hidden_layers", most=10_000), config.count("num_attention_heads", most=10_000)
+    hidden = config.count("hidden_size", most=10**6)
+    kv_heads = config.count("num_key_value_heads", default=heads, most=heads)
+    if heads % kv_heads:
+        raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
+    window_tokens, windowed_layers = _window(config, layers)
+    return ModelShape(
+        name=config.name,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=config.count("head_dim", default=max(1, hidden // heads), most=10_000),
+        intermediate=config.count("intermediate_size", most=10**7),
+        vocab=config.count("vocab_size", most=10**7),
+        max_model_len=config.count("max_position_embeddings"),
+        source=f"config.json of {config.name}",
+        tie_embeddings=bool(config.get("tie_word_embeddings", config.model_type in _TIED_TYPES)),
+        gated_mlp=config.model_type not in _UNGATED_MLP_TYPES,
+        window_tokens=window_tokens,
+        windowed_layers=windowed_layers,
+        **_experts(config, layers),
+    )
+
+
+class _Fields:
+    """Typed access to the fields of one file, with errors that name both."""
+
+    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
+        self.path = path
+        self._values = values
+        self.model_type = str(values.get("model_type", ""))
+        named = values.get("_name_or_path") or path.resolve().parent.name or "model"
+        self.name = str(named)
+
+    def error(self, field: str, problem: str) -> UsageError:
+        return UsageError(f"{self.path}: field {field!r}: {problem}")
+
+    def get(self, field: str, default: Any = None) -> Any:
+        value = self._values.get(field)
+        return default if value is None else value
+
+    def count(self, field: str, default: int | None = None, least: int = 1, most: int = _LARGEST) -> int:
+        value = self.get(field, default)
+        if value is None:
+            raise self.error(field, "is missing; a decoder-only model's config.json has it")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.error(field, f"must be a whole number in {least}..{most}, got {value!r}")
+        return value
+
+
+def _text_model(path: Path) -> Mapping[str, Any]:
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: must hold a JSON object, as a Hugging Face config.json does")
+    nested = values.get("text_config")
+    return {**values, **nested} if isinstance(nested, dict) else values
+
+
+def _refuse_other_state(config: _Fields) -> None:
+    if config.model_type in _NOT_PLAIN_TYPES:
+        raise config.error("model_type", f"{config.model_type!r} keeps other state than plain KV; not modelled")
+    for field, what in _NOT_PLAIN_KV.items():
+        if config.get(field):
+            raise config.error(field, f"the model has {what}, whose state is not plain KV; not modelled")
+    if config.get("is_encoder_decoder"):
+        raise config.error("is_encoder_decoder", "only decoder-only models are modelled")
+    if config.get("quantization_config"):
+        raise config.error("quantization_config", "quantised weights are not modelled; give the 16-bit model's config")
+
+
+def _window(config: _Fields, layers: int) -> tuple[int | None, int]:
+    """The attention window and the number of layers that have it."""
+    if config.get("sliding_window") is None or config.get("use_sliding_window") is False:
+        return None, 0
+    window_tokens = config.count("sliding_window")
+    windowed_layers = _windowed_layers(config, layers)
+    return (window_tokens, windowed_layers) if windowed_layers else (None, 0)
+
+
+def _windowed_layers(config: _Fields, layers: int) -> int:
+    kinds = config.get("layer_types")
+    if kinds is not None:
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            raise config.error("layer_types", f"must list one kind for each of {layers} layers")
+        return kinds.count("sliding_attention")
+    if config.get("sliding_window_pattern") is not None:
+        return layers - layers // config.count("sliding_window_pattern")
+    if config.model_type == "gemma2":
+        return layers - layers // 2
+    if config.get("max_window_layers") is not None:
+        return max(0, layers - config.count("max_window_layers", least=0))
+    return layers
+
+
+def _experts(config: _Fields, layers: int) -> dict[str, int]:
+    """The mixture-of-experts fields; empty for a dense model."""
+    field = next((name for name in ("num_local_experts", "num_experts", "n_routed_experts") if config.get(name)), None)
+    if field is None:
+        return {}
+    experts = config.count(field, most=10**5)
+    stride = config.count("decoder_sparse_step", default=1)
+    dense = config.get("mlp_only_layers", [])
+    if not isinstance(dense, list):
+        raise config.error("mlp_only_layers", f"must be a list of layer numbers, got {dense!r}")
+    sparse = [layer for layer in range(layers) if layer not in dense and (layer + 1) % stride == 0]
+    return {
+        "experts": experts,
+        "experts_per_token": config.count("num_experts_per_tok", most=experts),
+        "moe_intermediate": config.count(
+            "moe_intermediate_size", default=config.count("intermediate_size", most=10**7), most=10**7
+        ),
+        "shared_intermediate": config.count("shared_expert_intermediate_size", default=0, least=0, most=10**7),
+        "dense_layers": layers - len(sparse),
+    }
