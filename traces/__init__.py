@@ -1,0 +1,1 @@
+"""Workloads: readers, writers, generators and transforms of request traces."""

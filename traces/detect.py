@@ -1,0 +1,54 @@
+"""What the first line of a file says: column names of a CSV, or field names of a JSON object."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from traces.fields import cells
+from traces.source import Source
+
+_LONGEST_HEAD_CHARS = 1 << 20
+_FIELD = re.compile(r'"([A-Za-z_]\w*)"\s*:')
+
+
+@dataclass(frozen=True)
+class Head:
+    """Names in the first non-empty line. `json` tells fields of an object from columns of a table."""
+
+    json: bool
+    names: frozenset[str]
+    first_line: str
+
+    def has(self, *names: str) -> bool:
+        """Whether all these fields or columns are there."""
+        return self.names.issuperset(names)
+
+    def csv_with(self, *names: str) -> bool:
+        """Whether it is a table with these columns."""
+        return not self.json and self.has(*names)
+
+    def json_with(self, *names: str) -> bool:
+        """Whether it is a JSON object with these fields."""
+        return self.json and self.has(*names)
+
+
+def read_head(source: Source) -> Head:
+    """Look at the first line that is not empty."""
+    with source.text() as lines:
+        for line in iter(lambda: lines.readline(_LONGEST_HEAD_CHARS), ""):
+            if line.strip():
+                return _head_of(line.strip(), lines.read(4096))
+    return Head(False, frozenset(), "")
+
+
+def _head_of(line: str, following: str) -> Head:
+    if line[:1] not in "{[":
+        return Head(False, frozenset(cell.strip() for cell in cells(line)), line)
+    try:
+        value = json.loads(line)
+        names = list(value) if isinstance(value, dict) else []
+    except ValueError:
+        names = _FIELD.findall(line + following)
+    return Head(True, frozenset(names), line)

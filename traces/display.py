@@ -1,0 +1,98 @@
+"""How `schedlab trace` talks to a person: tables, and a bar for what takes more than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from traces.record import TraceRecord
+from traces.summary import LEVELS, Summary
+
+_PATIENCE_S = 2.0
+_STRIDE_ROWS = 1_000
+
+
+def watched(records: Iterable[TraceRecord], rows: int) -> Iterator[TraceRecord]:
+    """The same records; a progress bar on standard error appears when they take more than two seconds."""
+    console = Console(stderr=True)
+    started = time.monotonic()
+    bar: Progress | None = None
+    try:
+        for done, record in enumerate(records):
+            if done % _STRIDE_ROWS == 0 and time.monotonic() - started > _PATIENCE_S:
+                bar = bar or _bar(console, rows)
+                bar.update(bar.task_ids[0], completed=done)
+            yield record
+    finally:
+        if bar:
+            bar.stop()
+
+
+def _bar(console: Console, rows: int) -> Progress:
+    bar = Progress(
+        TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True
+    )
+    bar.add_task("rows", total=rows or None)
+    bar.start()
+    return bar
+
+
+def show_summary(summary: Summary) -> None:
+    """The summary as tables on standard output."""
+    console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
+    identity = summary.trace
+    console.print(
+        f"{identity['name']}: {identity['kind']} trace, format {identity['format']}, {identity['loop']} loop",
+        markup=False,
+    )
+    console.print(f"sha256 {identity['sha256']}", markup=False)
+    console.print(_facts(summary))
+    console.print(_quantile_table(summary))
+    for note in cast("list[str]", summary.report["notes"]):
+        console.print(f"note: {note}", markup=False)
+
+
+def _facts(summary: Summary) -> Table:
+    report = summary.report
+    table = Table(show_header=False, box=None)
+    rows: list[tuple[str, str]] = [("rows read", f"{report['rows_read']:,}"), ("rows kept", f"{report['rows_kept']:,}")]
+    rows += [
+        (f"dropped: {reason}", f"{dropped:,}") for reason, dropped in cast("dict[str, int]", report["dropped"]).items()
+    ]
+    if report["reordered_rows"]:
+        rows.append(("rows put in order", f"{report['reordered_rows']:,}"))
+    rows += [
+        ("span", f"{summary.span_s:,.1f} s"),
+        ("sessions", f"{summary.sessions:,}"),
+        ("prompt tokens", f"{summary.prompt_tokens:,}"),
+        ("output tokens", f"{summary.output_tokens:,}"),
+        ("CV of gaps", _number(summary.gap_cv)),
+        ("fullest second", f"{summary.peak_per_s:,} arrivals, {_number(summary.peak_to_mean)} times the mean"),
+    ]
+    if summary.prefix and summary.prefix["input_tokens"]:
+        share = 100 * summary.prefix["hit_tokens"] / summary.prefix["input_tokens"]
+        rows.append(
+            ("prefix, unlimited cache", f"{share:.2f} % of input tokens hit, {summary.prefix['blocks']:,} blocks")
+        )
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _quantile_table(summary: Summary) -> Table:
+    table = Table("", *[f"p{level}" for level in LEVELS[:-1]], "max")
+    for name, values in summary.quantiles.items():
+        table.add_row(name, *(["-"] * len(LEVELS) if values is None else [_number(value) for value in values.values()]))
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -1,0 +1,105 @@
+"""Values of a row, checked. Every refusal names the file, the line and the field."""
+
+from __future__ import annotations
+
+import csv
+import json
+from decimal import Decimal, InvalidOperation
+from typing import NoReturn
+
+from schedlab.errors import UsageError
+
+NS_PER_S = 1_000_000_000
+_BIGGEST = 1 << 62
+
+
+class Place:
+    """Where a row stands; made once per file, `line` moved on by the reader."""
+
+    __slots__ = ("line", "source")
+
+    def __init__(self, source: str, line: int = 0) -> None:
+        self.source = source
+        self.line = line
+
+    def refuse(self, field: str, problem: str) -> NoReturn:
+        """Raise the UsageError for a field of this row."""
+        raise UsageError(f"{self.source}:{self.line}: {field}: {problem}")
+
+
+def count(place: Place, field: str, value: object) -> int:
+    """A token count, an id or another whole number >= 0, from text or a JSON number."""
+    number = whole(place, field, value)
+    if number < 0:
+        place.refuse(field, f"{number} is negative")
+    return number
+
+
+def whole(place: Place, field: str, value: object) -> int:
+    """A whole number of any sign; `12.0` is one, `12.5`, `nan`, `true` and an empty cell are not."""
+    if type(value) is int:
+        return value if -_BIGGEST < value < _BIGGEST else place.refuse(field, f"{value} is out of range")
+    exact = _exact(place, field, value)
+    if exact != exact.to_integral_value():
+        place.refuse(field, f"{value} is not a whole number")
+    return int(exact)
+
+
+def duration_ns(place: Place, field: str, value: object, unit_ns: int) -> int:
+    """A stamp or a duration in units of `unit_ns`, as nanoseconds; digits beyond the nanosecond are cut."""
+    return (
+        value * unit_ns if type(value) is int and abs(value) < _BIGGEST else int(_exact(place, field, value) * unit_ns)
+    )
+
+
+def _exact(place: Place, field: str, value: object) -> Decimal:
+    if value is None or value == "":
+        place.refuse(field, "is missing")
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        place.refuse(field, f"{value!r} is not a number")
+    try:
+        exact = Decimal(str(value).strip())
+    except InvalidOperation:
+        place.refuse(field, f"{value!r} is not a number")
+    if not exact.is_finite() or abs(exact) >= _BIGGEST:
+        place.refuse(field, f"{value} is out of range")
+    return exact
+
+
+def text(place: Place, field: str, value: object) -> str:
+    """A name; numbers are taken as their digits."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        place.refuse(field, f"{value!r} is not a name")
+    return str(value)
+
+
+def ids(place: Place, field: str, value: object) -> tuple[int, ...]:
+    """A list of whole numbers."""
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        place.refuse(field, "is not a list of whole numbers")
+    return tuple(value)
+
+
+def cells(line: str) -> list[str]:
+    """The cells of one CSV line, quotes taken off."""
+    if '"' in line:
+        return next(csv.reader([line.rstrip("\n")]), [])
+    return line.rstrip("\n").split(",")
+
+
+def json_object(place: Place, line: str) -> dict[str, object]:
+    """One line of JSONL."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{place.source}:{place.line}: not valid JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{place.source}:{place.line}: a JSON object is expected, not {type(value).__name__}")
+    return value
+
+
+def required(place: Place, row: dict[str, object], field: str) -> object:
+    """A field that the format cannot do without."""
+    if field not in row:
+        place.refuse(field, f"is missing; the row has {', '.join(row) or 'no fields'}")
+    return row[field]

@@ -1,0 +1,1 @@
+"""Requests drawn from distributions: arrival processes, length models and the traces made of both."""

@@ -1,0 +1,55 @@
+"""The one way to open a trace, whatever it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schedlab.errors import UsageError
+from traces.detect import Head, read_head
+from traces.file_trace import FileTrace, Format
+from traces.options import DEFAULTS, ReadOptions
+from traces.source import Source
+from traces.trace import Trace
+
+_SHOWN_CHARS = 120
+
+
+def open_trace(source: str | Path, *, options: ReadOptions = DEFAULTS) -> Trace:
+    """Open a trace file, a folder, `-` for standard input, or a shipped model by its name.
+
+    The format is told from the content, never from the file name. UsageError when there is no such thing, or when the
+    content is of no known format. Rows are read when the trace is iterated, and refused then.
+    """
+    if str(source) == "-":
+        return _open_file(Source.from_stdin(), options)
+    path = Path(source)
+    if path.is_file():
+        return _open_file(Source(path), options)
+    from traces.models import model_names, open_model
+
+    if str(source) in model_names():
+        return open_model(str(source), options)
+    raise UsageError(f"{source}: no such trace file or folder; shipped models: {', '.join(model_names())}")
+
+
+def _open_file(source: Source, options: ReadOptions) -> Trace:
+    head = read_head(source)
+    if head.json_with("schedlab_model"):
+        from traces.models import open_model_file
+
+        return open_model_file(source, options)
+    return FileTrace(source, _format_of(source, head), options)
+
+
+def _format_of(source: Source, head: Head) -> Format:
+    from traces.formats import FORMATS
+
+    for kind in FORMATS:
+        if kind.matches(head):
+            return kind
+    if not head.first_line:
+        raise UsageError(f"{source.name}: the file is empty")
+    known = "; ".join(kind.title for kind in FORMATS)
+    raise UsageError(
+        f"{source.name}: not a known trace format. Known: {known}. First line: {head.first_line[:_SHOWN_CHARS]!r}"
+    )

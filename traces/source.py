@@ -1,0 +1,68 @@
+"""The bytes of a trace: a file, a `.gz` (known by its first two bytes), or standard input kept in a temporary file."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from schedlab.errors import UsageError
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Source:
+    """A file that can be read again and again. `name` is what messages call it."""
+
+    def __init__(self, path: Path, name: str | None = None, keep_open: IO[bytes] | None = None) -> None:
+        self.path = path
+        self.name = name or str(path)
+        self._keep_open = keep_open
+
+    @classmethod
+    def from_stdin(cls) -> Source:
+        """Standard input, copied once so that it can be read twice."""
+        spool = tempfile.NamedTemporaryFile(prefix="schedlab-stdin-")  # noqa: SIM115 - lives as long as the source
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+        return cls(Path(spool.name), "stdin", cast("IO[bytes]", spool))
+
+    @contextmanager
+    def text(self) -> Iterator[IO[str]]:
+        """The lines of the file as UTF-8 text:
+
+        decompressed, without a byte-order mark, any line end read as a newline.
+        """
+        try:
+            with self.path.open("rb") as raw:
+                yield io.TextIOWrapper(_inflated(raw), encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"{self.name}: not UTF-8 text ({error.reason} at byte {error.start}); convert it first"
+            ) from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UsageError(f"{self.name}: the gzip data is cut or damaged ({error}); fetch the file again") from error
+        except OSError as error:
+            raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+
+    def sha256(self) -> str:
+        """SHA-256 of the bytes as given (of the `.gz` itself where it is one), in hex."""
+        try:
+            with self.path.open("rb") as raw:
+                return hashlib.file_digest(raw, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+
+
+def _inflated(raw: BinaryIO | io.BufferedReader) -> IO[bytes]:
+    magic = raw.read(2)
+    raw.seek(0)
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == GZIP_MAGIC else cast("IO[bytes]", raw)
