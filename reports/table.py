@@ -1,0 +1,134 @@
+"""The summary of a run on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports.units import DASH, brief, clean, duration, find, latency_row, number, percent, section, times, title_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+COLUMNS = ("mean", "p50", "p90", "p95", "p99")
+LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "E2E"), ("queue", "queue"))
+BUDGETS = (
+    ("max_num_seqs", "sequences"),
+    ("max_num_batched_tokens", "tokens a step"),
+    ("block_size", "tokens a block"),
+    ("num_blocks", "KV blocks"),
+)
+
+
+def print_summary(
+    console: Console,
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    run: Mapping[str, Any],
+    notes: Sequence[str],
+) -> None:
+    """Print what ran, its latencies, one block of everything else, and the notes.
+
+    Latencies are read in milliseconds, shares as 0 to 1; a value that is absent shows as a dash. Nothing is read as
+    markup, and control characters of names are replaced.
+    """
+    from rich.text import Text
+
+    console.print(Text(headline(config), style="bold"))
+    console.print(Text(budgets(config), style="dim"))
+    console.print(_latency_table(summary))
+    console.print(_facts_table(facts(summary, run)))
+    for note in notes:
+        console.print(Text.assemble(("note: ", "bold yellow"), clean(note)))
+
+
+def headline(config: Mapping[str, Any]) -> str:
+    """Trace, model and hardware of a run on one line."""
+    tensor_parallel = find(config, "tp")
+    hardware = title_of(config, "hardware") + (f" ×{tensor_parallel}" if tensor_parallel not in (None, 1) else "")
+    return f"{title_of(config, 'trace')} · {title_of(config, 'model')} on {hardware}"
+
+
+def budgets(config: Mapping[str, Any]) -> str:
+    """Preset, policy and budgets of a run on one line."""
+    named = [f"{key} {title_of(config, key)}" for key in ("preset", "policy") if title_of(config, key) != DASH]
+    known = [(find(config, key), words) for key, words in BUDGETS]
+    return " · ".join([*named, *(f"{number(value)} {words}" for value, words in known if value is not None)])
+
+
+def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Everything about a run but its latencies, as (what, how much)."""
+    ended = section(summary, "requests")
+    kv_use, batch = section(summary, "kv_use"), section(summary, "batch")
+    return [
+        ("requests", f"{number(ended.get('arrived'))} arrived, {ending(ended)}"),
+        ("simulated time", duration(summary.get("duration_s"))),
+        ("throughput", throughput(section(summary, "throughput"))),
+        ("goodput", goodput(summary)),
+        ("KV use", f"{percent(kv_use.get('mean'))} mean, {percent(kv_use.get('peak'))} peak"),
+        ("batch size", f"{number(batch.get('mean'))} mean, {number(batch.get('peak'))} peak"),
+        ("preemptions", preemptions(summary)),
+        ("iterations", f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} /s)"),
+        ("speed-up", f"{times(run.get('speedup'))} real time ({duration(run.get('wall_s'))} of wall time)"),
+    ]
+
+
+def throughput(rates: Mapping[str, Any]) -> str:
+    """Requests, output tokens and all tokens per simulated second."""
+    requests, output, total = (rates.get(f"{what}_per_s") for what in ("requests", "output_tokens", "total_tokens"))
+    return f"{number(requests)} requests/s, {number(output)} output tokens/s, {number(total)} tokens/s in all"
+
+
+def preemptions(summary: Mapping[str, Any]) -> str:
+    """How often memory was taken away, and what that cost."""
+    again = number(summary.get("recomputed_tokens"))
+    return f"{number(summary.get('preemptions'))} ({again} tokens computed again), {number(summary.get('swaps'))} swaps"
+
+
+def ending(requests: Mapping[str, Any]) -> str:
+    """How many requests ended for which reason."""
+    reasons = section(requests, "finished")
+    parts = [f"{number(count)} {clean(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
+    refused = requests.get("refused", reasons.get("refused"))
+    return ", ".join([*parts, f"{number(refused)} refused"])
+
+
+def goodput(summary: Mapping[str, Any]) -> str:
+    """The share and rate of requests that met every target of the SLO, with the targets."""
+    record = section(summary, "goodput")
+    if not record:
+        return f"{DASH} (no SLO given)"
+    targets = ", ".join(
+        f"{clean(name).upper()} ≤ {brief(duration(value))}" for name, value in section(record, "targets").items()
+    )
+    return (
+        f"{percent(record.get('share'))} = {number(record.get('requests_per_s'))} requests/s within {targets or DASH}"
+    )
+
+
+def _latency_table(summary: Mapping[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("latency")
+    for name in COLUMNS:
+        table.add_column(name, justify="right", min_width=7)
+    table.add_column("unit", style="dim")
+    for key, label in LATENCIES:
+        unit, cells = latency_row(section(summary, f"{key}_ms"), COLUMNS)
+        table.add_row(label, *cells, unit)
+    return table
+
+
+def _facts_table(rows: Sequence[tuple[str, str]]) -> RenderableType:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    for what, how_much in rows:
+        table.add_row(what, Text(how_much))
+    return Padding(table, (0, 0, 1, 0))
