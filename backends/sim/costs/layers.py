@@ -11,8 +11,9 @@ from backends.sim.specs.hardware import HardwareSpec
 from backends.sim.specs.shape import ModelShape
 from schedlab.pace import ns_to_quanta
 
-# Kernels of one layer: two norms, QKV, rotary, KV write, attention, output, gate and up, activation, down.
-_LAYER_KERNELS = 10
+# Kernels of one layer: two norms, QKV, rotary, KV write, attention and its combine over splits, output, gate and up,
+# activation, down.
+_LAYER_KERNELS = 11
 # More of a MoE layer: router, top-k, sorting tokens by expert, combining the outputs.
 _MOE_KERNELS = 4
 # Embedding, last norm, lm_head, sampler.

@@ -21,11 +21,14 @@ _NOT_PLAIN_KV = {
     "linear_num_value_heads": "linear attention layers",
     "lru_width": "a recurrent hybrid",
     "attn_layer_period": "a state-space hybrid",
+    "attention_chunk_size": "chunked attention",
 }
 _NOT_PLAIN_TYPES = ("mamba", "mamba2", "rwkv", "falcon_mamba", "recurrent_gemma", "jamba", "bamba", "lfm2", "minimax")
 _UNGATED_MLP_TYPES = ("phi", "starcoder2", "gpt_neox", "opt", "nemotron", "persimmon", "stablelm_epoch")
 # transformers ties these models' embeddings unless the file says otherwise.
 _TIED_TYPES = ("gemma", "gemma2", "gemma3", "gemma3_text")
+# Every n-th layer of these attends to the whole context unless the file says otherwise.
+_FULL_LAYER_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6}
 _LARGEST = 10**8
 
 
@@ -106,7 +109,7 @@ def _refuse_other_state(config: _Fields) -> None:
         raise config.error("model_type", f"{config.model_type!r} keeps other state than plain KV; not modelled")
     for field, what in _NOT_PLAIN_KV.items():
         if config.get(field):
-            raise config.error(field, f"the model has {what}, whose state is not plain KV; not modelled")
+            raise config.error(field, f"the model has {what}, whose KV is not plain; not modelled")
     if config.get("is_encoder_decoder"):
         raise config.error("is_encoder_decoder", "only decoder-only models are modelled")
     if config.get("quantization_config"):
@@ -115,7 +118,8 @@ def _refuse_other_state(config: _Fields) -> None:
 
 def _window(config: _Fields, layers: int) -> tuple[int | None, int]:
     """The attention window and the number of layers that have it."""
-    if config.get("sliding_window") is None or config.get("use_sliding_window") is False:
+    used = config.get("use_sliding_window", not config.model_type.startswith("qwen"))
+    if config.get("sliding_window") is None or not used:
         return None, 0
     window_tokens = config.count("sliding_window")
     windowed_layers = _windowed_layers(config, layers)
@@ -128,10 +132,9 @@ def _windowed_layers(config: _Fields, layers: int) -> int:
         if not isinstance(kinds, list) or len(kinds) != layers:
             raise config.error("layer_types", f"must list one kind for each of {layers} layers")
         return kinds.count("sliding_attention")
-    if config.get("sliding_window_pattern") is not None:
-        return layers - layers // config.count("sliding_window_pattern")
-    if config.model_type == "gemma2":
-        return layers - layers // 2
+    pattern = config.count("sliding_window_pattern", default=_FULL_LAYER_EVERY.get(config.model_type, 0), least=0)
+    if pattern:
+        return layers - layers // pattern
     if config.get("max_window_layers") is not None:
         return max(0, layers - config.count("max_window_layers", least=0))
     return layers
@@ -147,13 +150,15 @@ def _experts(config: _Fields, layers: int) -> dict[str, int]:
     dense = config.get("mlp_only_layers", [])
     if not isinstance(dense, list):
         raise config.error("mlp_only_layers", f"must be a list of layer numbers, got {dense!r}")
-    sparse = [layer for layer in range(layers) if layer not in dense and (layer + 1) % stride == 0]
+    first = config.count("first_k_dense_replace", default=0, least=0)
+    sparse = [layer for layer in range(first, layers) if layer not in dense and (layer + 1) % stride == 0]
+    dense_width = config.count("intermediate_size", most=10**7)
+    width = config.count("moe_intermediate_size", default=dense_width, most=10**7)
+    shared = config.count("n_shared_experts", default=0, least=0, most=1000) * width
     return {
         "experts": experts,
         "experts_per_token": config.count("num_experts_per_tok", most=experts),
-        "moe_intermediate": config.count(
-            "moe_intermediate_size", default=config.count("intermediate_size", most=10**7), most=10**7
-        ),
-        "shared_intermediate": config.count("shared_expert_intermediate_size", default=0, least=0, most=10**7),
+        "moe_intermediate": width,
+        "shared_intermediate": config.count("shared_expert_intermediate_size", default=shared, least=0, most=10**7),
         "dense_layers": layers - len(sparse),
     }

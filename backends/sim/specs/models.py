@@ -30,17 +30,24 @@ def find_model(name_or_path: str) -> ModelShape:
 
     A path of a `config.json`, or of a folder that has one, is read instead. Raises UsageError.
     """
-    path = Path(name_or_path)
-    if path.suffix == ".json" or (path / "config.json").is_file():
-        from backends.sim.specs.hf_config import read_config
-
-        return read_config(path if path.suffix == ".json" else path / "config.json")
-    keys = _keys()
+    path, keys = Path(name_or_path), _keys()
+    if path.suffix == ".json":
+        return _read_config(path)
+    if (path / "config.json").is_file():
+        return _read_config(path / "config.json")
     wanted = plain(name_or_path)
     while wanted not in keys and _FINE_TUNE.search(wanted):
         wanted = _FINE_TUNE.sub("", wanted)
+    if wanted not in keys and path.is_dir():
+        return _read_config(path / "config.json")
     shapes = all_models()
     return shapes[find_name("model", wanted if wanted in keys else name_or_path, keys, shapes)]
+
+
+def _read_config(path: Path) -> ModelShape:
+    from backends.sim.specs.hf_config import read_config
+
+    return read_config(path)
 
 
 @cache

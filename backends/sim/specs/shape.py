@@ -52,6 +52,12 @@ class ModelShape:
         return 3 if self.gated_mlp else 2
 
     @property
+    def mlp_width(self) -> int:
+        """The widest MLP that one token passes through: the dense one, or its experts together."""
+        experts = self.experts_per_token * self.moe_intermediate + self.shared_intermediate
+        return max(self.intermediate if self.layers > self.moe_layers else 0, experts)
+
+    @property
     def parameters(self) -> int:
         return self._parameters(tp=1, experts=self.experts)
 
