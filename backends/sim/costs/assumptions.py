@@ -29,7 +29,7 @@ class Assumptions:
 
 SOURCES = {
     "gemm_percent": "assumption: a large bf16 GEMM of a vendor library reaches about 70 % of the dense peak",
-    "attention_percent": "FlashAttention-2 (Dao 2023), section 4: 50-73 % of the A100 peak forward; the lower end",
+    "attention_percent": "FlashAttention-2 (Dao 2023), abstract: 50-73 % of the A100 peak; the lower end is used",
     "hbm_percent": "ai-dynamo/aiconfigurator systems/*.yaml: mem_bw_empirical_scaling_factor 0.8",
     "link_percent": "assumption: bus bandwidth of large all-reduces over NVLink is about 75 % of the link's",
     "kernel_ns": "assumption: start and tail of one kernel beyond its bytes and FLOPs, in a captured graph too",
