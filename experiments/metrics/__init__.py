@@ -1,0 +1,1 @@
+"""Observers that turn the events of a run into tables and figures."""
