@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from schedlab.errors import UsageError
 
@@ -103,3 +104,49 @@ def required(place: Place, row: dict[str, object], field: str) -> object:
     if field not in row:
         place.refuse(field, f"is missing; the row has {', '.join(row) or 'no fields'}")
     return row[field]
+
+
+def json_rows(lines: IO[str], place: Place) -> Iterator[dict[str, object]]:
+    """The objects of a JSONL file, empty lines skipped, `place` moved along."""
+    for place.line, line in enumerate(lines, 1):
+        if line.strip():
+            yield json_object(place, line)
+
+
+def csv_rows(lines: IO[str], place: Place) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file by column name, empty lines skipped, `place` moved along.
+
+    A row of another width is refused.
+    """
+    columns: list[str] = []
+    for place.line, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        values = cells(line)
+        if not columns:
+            columns = [name.strip() for name in values]
+            continue
+        if len(values) != len(columns):
+            place.refuse("row", f"{len(values)} cells, the header has {len(columns)}")
+        yield dict(zip(columns, values, strict=True))
+
+
+def stamp_ns(place: Place, field: str, value: object, unit_ns: int, shift_negative: bool) -> int:
+    """A stamp counted from the trace's own zero; a negative one is refused unless the trace is to be shifted."""
+    stamp = duration_ns(place, field, value, unit_ns)
+    if stamp < 0 and not shift_negative:
+        place.refuse(field, f"{value} is negative; read the trace with shift_negative to start it at 0")
+    return stamp
+
+
+def block_ids(
+    place: Place, value: object, prompt_tokens: int, block_tokens: int, partial_last: bool
+) -> tuple[int, ...]:
+    """The ids of a prompt's blocks; another number of them than the prompt has blocks is refused."""
+    found = ids(place, "hash_ids", value)
+    expected = -(-prompt_tokens // block_tokens) if partial_last else prompt_tokens // block_tokens
+    if len(found) != expected:
+        place.refuse(
+            "hash_ids", f"{len(found)} ids, {prompt_tokens} tokens need {expected} (one for {block_tokens} tokens)"
+        )
+    return found

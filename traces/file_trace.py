@@ -30,16 +30,19 @@ class Format:
     matches: Callable[[Head], bool]
     read: Reader
     closed_loop: bool | None = False
+    is_model: bool = False
+    refusal: str = ""
 
 
 class FileTrace:
     """A file with one of the known formats; see `Trace` for the contract."""
 
-    is_model = False
-
     def __init__(self, source: Source, kind: Format, options: ReadOptions) -> None:
         self.name = source.name if source.name == "stdin" else source.path.name
         self.format = kind.name
+        self.is_model = kind.is_model
+        if kind.refusal:
+            raise UsageError(f"{source.name}: {kind.refusal}")
         self._source = source
         self._kind = kind
         self._options = options
@@ -86,7 +89,7 @@ class FileTrace:
         raw = self._kind.read(self._source, self._options, self._new_report())
         if self._shift_ns:
             raw = _shifted(raw, self._shift_ns)
-        return iter(_in_order(list(raw))) if stats.reordered_rows else raw
+        return iter(_in_order(list(raw))) if stats.reordered_rows or stats.scattered_turns else raw
 
     def _new_report(self) -> ReadReport:
         return ReadReport(self.format, self._source.name)
@@ -103,9 +106,12 @@ def _shifted(records: Iterator[TraceRecord], shift_ns: int) -> Iterator[TraceRec
 
 
 def _in_order(records: list[TraceRecord]) -> list[TraceRecord]:
-    """Stable by arrival; a later turn without a stamp goes where its session starts."""
-    starts: dict[str, int] = {}
-    for record in records:
-        if record.think_ns < 0:
-            starts.setdefault(record.session, record.arrival_ns)
-    return sorted(records, key=lambda r: r.arrival_ns if r.think_ns < 0 else starts.get(r.session, 0))
+    """Stable by arrival; a later turn without a stamp goes right behind the turns of its session."""
+    starts: dict[str, tuple[int, int]] = {}
+    keys: list[tuple[int, int]] = []
+    for row, record in enumerate(records):
+        key = (record.arrival_ns, row) if record.think_ns < 0 else starts.get(record.session, (0, row))
+        if record.think_ns < 0 and record.session:
+            starts[record.session] = key
+        keys.append(key)
+    return [records[row] for row in sorted(range(len(records)), key=keys.__getitem__)]

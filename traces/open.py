@@ -8,7 +8,7 @@ from schedlab.errors import UsageError
 from traces.detect import Head, read_head
 from traces.file_trace import FileTrace, Format
 from traces.options import DEFAULTS, ReadOptions
-from traces.source import Source
+from traces.source import Folder, Source
 from traces.trace import Trace
 
 _SHOWN_CHARS = 120
@@ -25,6 +25,8 @@ def open_trace(source: str | Path, *, options: ReadOptions = DEFAULTS) -> Trace:
     path = Path(source)
     if path.is_file():
         return _open_file(Source(path), options)
+    if path.is_dir():
+        return _open_folder(path, options)
     from traces.models import model_names, open_model
 
     if str(source) in model_names():
@@ -52,4 +54,22 @@ def _format_of(source: Source, head: Head) -> Format:
     known = "; ".join(kind.title for kind in FORMATS)
     raise UsageError(
         f"{source.name}: not a known trace format. Known: {known}. First line: {head.first_line[:_SHOWN_CHARS]!r}"
+    )
+
+
+def _open_folder(path: Path, options: ReadOptions) -> Trace:
+    """ServeGen clients are told by their files' names (they have no header), sessions by the content of the first
+    JSON file.
+    """
+    from traces.formats import servegen, weka
+
+    chunks = servegen.chunk_files(path)
+    if chunks:
+        return FileTrace(Folder(path, chunks), servegen.FORMAT, options)
+    documents = sorted(file for file in path.iterdir() if file.is_file() and ".json" in file.suffixes)
+    if documents and weka.matches(read_head(Source(documents[0]))):
+        return FileTrace(Folder(path, documents), weka.FORMAT, options)
+    raise UsageError(
+        f"{path}: a folder is read as {weka.FORMAT.title}, or as {servegen.FORMAT.title}; it holds neither. "
+        "Name one file, or the folder that holds the files themselves"
     )

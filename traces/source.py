@@ -62,6 +62,19 @@ class Source:
             raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
 
 
+class Folder(Source):
+    """A trace that lies in several files: `files` in the order of their names."""
+
+    def __init__(self, path: Path, files: list[Path]) -> None:
+        super().__init__(path)
+        self.files = [Source(file) for file in files]
+
+    def sha256(self) -> str:
+        """SHA-256 over a line `name sha256` for each file, in the order of the names."""
+        lines = (f"{file.path.name} {file.sha256()}\n" for file in self.files)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def _inflated(raw: BinaryIO | io.BufferedReader) -> IO[bytes]:
     magic = raw.read(2)
     raw.seek(0)

@@ -12,7 +12,10 @@ from traces.report import ReadReport
 
 @dataclass(frozen=True)
 class TraceStats:
-    """Facts of one pass over a trace; times in nanoseconds, `span_ns` from the first to the last arrival stamp."""
+    """Facts of one pass over a trace; times in nanoseconds, `span_ns` from the first to the last arrival stamp.
+
+    `scattered_turns` counts later turns of a closed loop that do not follow their own session in the file.
+    """
 
     rows: int
     first_ns: int
@@ -26,6 +29,7 @@ class TraceStats:
     hash_block_tokens: int
     closed_loop: bool
     reordered_rows: int
+    scattered_turns: int
 
     @property
     def span_ns(self) -> int:
@@ -59,7 +63,8 @@ class Trace(Protocol):
 
 def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
     """The facts of a stream in file order. Only records with a stamp of their own count for times and order."""
-    rows = prompts = outputs = longest_prompt = longest_output = reordered = block_tokens = 0
+    rows = prompts = outputs = longest_prompt = longest_output = reordered = scattered = block_tokens = 0
+    before = ""
     first: int | None = None
     last = previous = 0
     hashed = closed = False
@@ -78,7 +83,9 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
             hashed, block_tokens = True, hash_block
         if think >= 0:
             closed = True
+            scattered += session != before
             continue
+        before = session
         if first is None:
             first = last = arrival
         elif arrival < previous:
@@ -100,4 +107,5 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
         hash_block_tokens=block_tokens,
         closed_loop=closed,
         reordered_rows=reordered,
+        scattered_turns=scattered,
     )

@@ -3,6 +3,35 @@
 from __future__ import annotations
 
 from traces.file_trace import Format
-from traces.formats import azure, own
+from traces.formats import (
+    azure,
+    bailian,
+    burstgpt,
+    llmservingsim,
+    lmcache,
+    mooncake,
+    own,
+    servegen,
+    tracelab,
+    vidur,
+    vtc,
+    weka,
+)
 
-FORMATS: tuple[Format, ...] = (own.JSONL, own.CSV, azure.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    own.CSV,
+    own.JSONL,
+    azure.FORMAT,
+    burstgpt.FORMAT,
+    vidur.FORMAT,
+    vidur.LENGTHS,
+    llmservingsim.CSV,
+    llmservingsim.JSONL,
+    bailian.FORMAT,
+    lmcache.FORMAT,
+    mooncake.FORMAT,
+    tracelab.FORMAT,
+    vtc.FORMAT,
+    weka.FORMAT,
+    servegen.FORMAT,
+)

@@ -8,10 +8,10 @@ of the file is time 0. Images are counted in the report and not replayed. A row 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import date
 
+from traces.clock import wall_clock
 from traces.detect import Head
-from traces.fields import NS_PER_S, Place, cells, count
+from traces.fields import Place, cells, count
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -19,7 +19,6 @@ from traces.report import ReadReport
 from traces.source import Source
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-_SCALE = tuple(10 ** (9 - digits) for digits in range(10))
 
 
 def matches(head: Head) -> bool:
@@ -84,55 +83,6 @@ def _checked(place: Place, columns: list[str], line: str, clock: Callable[[str],
     prompt = count(place, "ContextTokens", row["ContextTokens"])
     output = count(place, "GeneratedTokens", row["GeneratedTokens"])
     return now, prompt, output, count(place, "NumImages", row.get("NumImages") or "0")
-
-
-def wall_clock() -> Callable[[str], int]:
-    """A parser of `YYYY-MM-DD?hh:mm:ss[.digits][Z|+hh:mm]` to nanoseconds since year 1; ValueError for anything else.
-
-    The part up to the minute is the same for many rows and kept from the last call.
-    """
-    minute, minute_ns = "", 0
-
-    def parse(stamp: str) -> int:
-        nonlocal minute, minute_ns
-        if stamp[:17] != minute:
-            minute_ns = _minute_ns(stamp[:17])
-            minute = stamp[:17]
-        second, fraction = stamp[17:19], stamp[20:]
-        if not second.isdecimal() or second > "60":
-            raise ValueError
-        now = minute_ns + int(second) * NS_PER_S
-        if fraction.isdecimal() and stamp[19] == ".":
-            digits = len(fraction)
-            return now + (int(fraction) * _SCALE[digits] if digits < 10 else int(fraction[:9]))
-        return now + _tail_ns(stamp[19:])
-
-    return parse
-
-
-def _minute_ns(text: str) -> int:
-    hour, minute = text[11:13], text[14:16]
-    if len(text) != 17 or text[10] not in " T" or text[13] != ":" or text[16] != ":":
-        raise ValueError
-    if not (hour.isdecimal() and minute.isdecimal() and hour < "24" and minute < "60"):
-        raise ValueError
-    return ((date.fromisoformat(text[:10]).toordinal() * 24 + int(hour)) * 60 + int(minute)) * 60 * NS_PER_S
-
-
-def _tail_ns(tail: str) -> int:
-    """Nanoseconds of a fraction with or without a zone, the zone taken off."""
-    zone_at = next((at for at, char in enumerate(tail) if char in "Z+-"), len(tail))
-    fraction, zone = tail[:zone_at], tail[zone_at:]
-    nanoseconds = 0
-    if fraction:
-        if fraction[0] != "." or not fraction[1:].isdecimal():
-            raise ValueError
-        nanoseconds = int(fraction[1:10].ljust(9, "0"))
-    if zone in ("", "Z"):
-        return nanoseconds
-    hours, minutes = zone[1:].split(":")
-    offset_ns = (int(hours) * 60 + int(minutes)) * 60 * NS_PER_S
-    return nanoseconds + (offset_ns if zone[0] == "-" else -offset_ns)
 
 
 FORMAT = Format("azure", "Azure LLM inference trace 2023/2024/2025 (CSV)", matches, read)
