@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from schedlab.sequence import Sequence
+from schedlab.windowed import WindowedContext
 
 
 class DecodeBatch:
@@ -15,15 +17,27 @@ class DecodeBatch:
     the residue that decides this, so the needs of a run of any length follow in O(block_size).
     """
 
-    __slots__ = ("_context_base", "block_size", "last_step_ns", "newcomers", "residues", "rows", "step")
+    __slots__ = (
+        "_context_base",
+        "_joins",
+        "block_size",
+        "last_step_ns",
+        "newcomers",
+        "residues",
+        "rows",
+        "step",
+        "windowed",
+    )
 
-    def __init__(self, block_size: int) -> None:
+    def __init__(self, block_size: int, window_tokens: int | None = None) -> None:
         self.block_size = block_size
         self.rows: OrderedDict[Sequence, None] = OrderedDict()
         self.residues: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
         self.step = 0
         self.last_step_ns = 0
         self._context_base = 0
+        self._joins = 0
+        self.windowed = WindowedContext(window_tokens) if window_tokens is not None else None
         # Rows that joined since the last launch; whoever keeps per-row data learns of them here.
         self.newcomers: list[Sequence] = []
 
@@ -51,16 +65,22 @@ class DecodeBatch:
         sequence.joined_step = self.step
         sequence.joined_len = sequence.num_computed
         sequence.joined_ns = now_ns
+        sequence.row_index = self._joins
+        self._joins += 1
         base = sequence.num_computed - self.step
         self._context_base += base
         self.rows[sequence] = None
         self.residues[base % self.block_size][sequence] = None
         self.newcomers.append(sequence)
+        if self.windowed is not None:
+            self.windowed.join(sequence)
 
     def leave(self, sequence: Sequence) -> None:
         """Remove a row and bring its own counters up to date."""
         base = sequence.joined_len - sequence.joined_step
         del self.rows[sequence]
+        if self.windowed is not None:
+            self.windowed.leave(sequence)
         del self.residues[base % self.block_size][sequence]
         self._context_base -= base
         sequence.num_computed = base + self.step
@@ -71,6 +91,20 @@ class DecodeBatch:
     def growing(self, iteration: int) -> dict[Sequence, None]:
         """Rows that need a new block before the `iteration`-th iteration from now (0 = the next), in joining order."""
         return self.residues[-(self.step + iteration) % self.block_size]
+
+    def growing_after(self, count: int) -> Iterator[tuple[int, dict[Sequence, None]]]:
+        """(iteration, rows that need a new block before it), for those of the iterations 1 .. count - 1 with any."""
+        size = self.block_size
+        needy = [
+            (iteration, rows)
+            for iteration in range(1, min(count, size + 1))
+            if (rows := self.residues[-(self.step + iteration) % size])
+        ]
+        for cycle in range(0, count - 1, size):
+            for first, rows in needy:
+                if cycle + first >= count:
+                    return
+                yield cycle + first, rows
 
     def growth_blocks(self, first: int, count: int) -> int:
         """Blocks that the iterations `first` .. `first + count - 1` from now need together."""

@@ -40,11 +40,11 @@ class CopyOp(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Compute `count` known tokens of a sequence from position `start`; `samples` if they are the last known ones."""
+    """Compute `num_tokens` known tokens of a sequence from position `start`; `samples` if they are the last known."""
 
     sequence: Sequence
     start: int
-    count: int
+    num_tokens: int
     samples: bool
 
 
@@ -86,11 +86,16 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a scheduler must know of a device. `num_blocks` is what can really be handed out."""
+    """What a scheduler must know of a device.
+
+    Attributes:
+        num_blocks: blocks that can really be handed out.
+        window_tokens: how far back the windowed layers of its model look; None = all layers look at everything.
+    """
 
     name: str
     num_blocks: int
-    block_size: int
+    window_tokens: int | None = None
 
 
 class Device(Protocol):

@@ -75,7 +75,8 @@ class StepDone(NamedTuple):
         batch: the decode batch, membership as it was during the step.
         newcomers: rows whose first decode iteration this was; their former token came at their `joined_ns`.
         used_blocks: blocks in use during the first iteration, its own growth included.
-        growth: blocks handed to decode rows, in (iteration, row) order.
+        growth: blocks handed to decode rows, in (iteration, row) order; complete only if an observer has
+            `wants_growth = True`.
         num_waiting: requests waiting for a first seat while the step ran (known to the scheduler).
         num_parked: preempted and swapped sequences.
     """
@@ -125,8 +126,9 @@ EVENT_METHODS: dict[str, type[tuple[Any, ...]]] = {
 class EventBus:
     """Calls each observer's methods, in the order in which the observers were added."""
 
-    __slots__ = tuple(EVENT_METHODS)
+    __slots__ = (*EVENT_METHODS, "wants_growth")
 
+    wants_growth: bool
     on_arrived: list[Callable[[Arrived], None]]
     on_refused: list[Callable[[Refused], None]]
     on_admitted: list[Callable[[Admitted], None]]
@@ -137,6 +139,7 @@ class EventBus:
     on_finished: list[Callable[[Finished], None]]
 
     def __init__(self) -> None:
+        self.wants_growth = False
         for name in EVENT_METHODS:
             setattr(self, name, [])
 
@@ -150,5 +153,6 @@ class EventBus:
         unknown = [name for name in names if name not in EVENT_METHODS]
         if unknown or not names:
             raise TypeError(f"{type(observer).__name__} observes {unknown or 'nothing'}; events: {list(EVENT_METHODS)}")
+        self.wants_growth |= getattr(observer, "wants_growth", False)
         for name in names:
             getattr(self, name).append(getattr(observer, name))

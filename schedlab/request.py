@@ -100,6 +100,8 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.prompt.num_tokens < 1:
-            raise UsageError(f"request {self.request_id}: the prompt has {self.prompt.num_tokens} tokens; give at least 1")
+            raise UsageError(
+                f"request {self.request_id}: the prompt has {self.prompt.num_tokens} tokens; give at least 1"
+            )
         if self.max_tokens < 0:
             raise UsageError(f"request {self.request_id}: max_tokens is {self.max_tokens}; give 0 or more")

@@ -67,6 +67,8 @@ class Sequence:
         "recompute_until",
         "request",
         "request_id",
+        "reserved_blocks",
+        "row_index",
         "state",
         "times_bypassed",
     )
@@ -82,6 +84,9 @@ class Sequence:
         self.num_outputs = 0
         self.block_table: list[int] = []
         self.admission_index = NOT_YET
+        # Blocks that its prefill in progress will still take; counted in the scheduler's sum of reservations.
+        self.reserved_blocks = 0
+        self.row_index = NOT_YET
         self.joined_step = 0
         self.joined_len = 0
         self.joined_ns = NOT_YET

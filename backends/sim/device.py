@@ -1,0 +1,169 @@
+"""The simulated device: a compute stream in virtual time, with links for copies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from simpy.events import Event
+
+from backends.sim.clock import Alarm, SimClock
+from backends.sim.costs.base import CostModel
+from backends.sim.links import CopyTicket, Links
+from backends.sim.outputs import OutputModel
+from schedlab.batch import DecodeBatch
+from schedlab.device import FOREVER_NS, CopyOp, DeviceFacts, Step, StepResult, Ticket
+from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta
+from schedlab.sequence import Sequence
+
+ResultCallback = Callable[[StepResult], None]
+
+
+class StepTicket:
+    """The step in flight: when it will end as things stand, and what it will have done by then."""
+
+    __slots__ = ("alarm", "ends_row", "number", "on_done", "pace", "repeats", "step")
+
+    def __init__(self, number: int, step: Step, pace: Pace, repeats: int, ends_row: int) -> None:
+        self.number = number
+        self.step = step
+        self.pace = pace
+        self.repeats = repeats
+        self.ends_row = ends_row
+        self.alarm: Alarm | None = None
+        self.on_done: ResultCallback | None = None
+
+
+class SimDevice:
+    """Runs steps in the time that a cost model gives them and ends rows where an output model says.
+
+    A decode step is repeated in closed form up to the first row's end, the caller's bounds, or a delivery.
+    """
+
+    def __init__(
+        self, clock: SimClock, cost: CostModel, outputs: OutputModel, facts: DeviceFacts, links: Links | None = None
+    ) -> None:
+        self.clock = clock
+        self.cost = cost
+        self.outputs = outputs
+        self.facts = facts
+        self.links = links or Links(clock)
+        self._ends = RowEnds(outputs)
+        self._in_flight: StepTicket | None = None
+        self._num_launches = 0
+        self.busy_quanta = 0
+        self._no_window: tuple[int | None, int] = (None if cost.window_tokens is None else 0, 0)
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns()
+
+    def launch(self, step: Step) -> StepTicket:
+        """Begin a step when the copies that it names have ended."""
+        assert self._in_flight is None, "one step at a time"
+        start_quanta = max([self.clock.now_quanta(), *(self.links.end_quanta(ticket) for ticket in step.after)])
+        if step.decode is not None:
+            self._ends.welcome(step.decode)
+        ends_row = self._ends.iterations_left(step.decode) if step.decode is not None else 1
+        pace = self._pace(step, start_quanta, min(step.repeat, ends_row))
+        self._num_launches += 1
+        ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)
+        if step.until_ns < FOREVER_NS and pace.count > 1:
+            ticket.repeats = pace.first_at_or_after(ns_to_quanta(step.until_ns))
+        self._in_flight = ticket
+        self._set_alarm(ticket)
+        return ticket
+
+    def copy(self, op: CopyOp) -> CopyTicket:
+        """Begin a copy on its link when the copies that it names have ended."""
+        return self.links.copy(op)
+
+    def forget(self, sequence: Sequence) -> None:
+        self.outputs.forget(sequence.request_id)
+
+    def when_done(self, ticket: Ticket, callback: ResultCallback) -> None:
+        """Hand the result of the step in flight to `callback` when it ends."""
+        assert isinstance(ticket, StepTicket) and ticket is self._in_flight
+        ticket.on_done = callback
+
+    def interrupt(self) -> None:
+        """Something was delivered: the run in flight ends at its first iteration that ends now or later."""
+        ticket = self._in_flight
+        if ticket is None or ticket.repeats == 1:
+            return
+        repeats = ticket.pace.first_at_or_after(self.clock.now_quanta())
+        if repeats < ticket.repeats:
+            ticket.repeats = repeats
+            self._set_alarm(ticket)
+
+    def _pace(self, step: Step, start_quanta: int, most: int) -> Pace:
+        batch = step.decode
+        rows = len(batch) if batch is not None else 0
+        context_tokens = batch.context_tokens if batch is not None else 0
+        windowed_tokens, growing_rows = self._no_window
+        if batch is not None and batch.windowed is not None:
+            windowed_tokens, growing_rows, holds = batch.windowed.sum(rows, batch.step)
+            most = min(most, holds)
+        if step.chunks:
+            chunks = [(chunk.start, chunk.num_tokens) for chunk in step.chunks]
+            return ArithmeticPace(start_quanta, 1, self.cost.step_quanta(rows, context_tokens, chunks, windowed_tokens))
+        return self.cost.decode_pace(rows, context_tokens, start_quanta, most, windowed_tokens, growing_rows)
+
+    def _set_alarm(self, ticket: StepTicket) -> None:
+        ticket.alarm = self.clock.at(ticket.pace.end_quanta(ticket.repeats), self._ring)
+
+    def _ring(self, alarm: Event) -> None:
+        ticket = self._in_flight
+        if ticket is None or alarm is not ticket.alarm:
+            return
+        assert ticket.on_done is not None
+        self._in_flight = None
+        self.busy_quanta += ticket.pace.end_quanta(ticket.repeats) - ticket.pace.start_quanta
+        ticket.on_done(self._result(ticket))
+
+    def _result(self, ticket: StepTicket) -> StepResult:
+        step, repeats = ticket.step, ticket.repeats
+        pace = ticket.pace if repeats == ticket.pace.count else ticket.pace.truncated(repeats)
+        batch = step.decode
+        ended = self._ends.at(batch, batch.step + repeats) if batch is not None and repeats == ticket.ends_row else []
+        without_token = []
+        for chunk in step.chunks:
+            if chunk.samples:
+                left = self.outputs.length(chunk.sequence.request_id) - chunk.sequence.num_outputs
+                if left <= 0:
+                    without_token.append(chunk.sequence)
+                elif left == 1:
+                    ended.append(chunk.sequence)
+        return StepResult(repeats, pace, ended, tuple(without_token), self.outputs.sample(step))
+
+
+class RowEnds:
+    """At which batch step each decode row's output ends. Rows that left before are dropped when they come up."""
+
+    __slots__ = ("_heap", "_outputs")
+
+    def __init__(self, outputs: OutputModel) -> None:
+        self._outputs = outputs
+        self._heap: list[tuple[int, int, Sequence]] = []
+
+    def welcome(self, batch: DecodeBatch) -> None:
+        """Note the ends of the rows that joined since the last launch."""
+        for sequence in batch.newcomers:
+            left = self._outputs.length(sequence.request_id) - sequence.num_outputs
+            heappush(self._heap, (sequence.joined_step + max(left, 1), sequence.row_index, sequence))
+
+    def iterations_left(self, batch: DecodeBatch) -> int:
+        """Iterations until the next row ends, that one included."""
+        heap = self._heap
+        while heap[0][2] not in batch.rows or heap[0][1] != heap[0][2].row_index:
+            heappop(heap)
+        return heap[0][0] - batch.step
+
+    def at(self, batch: DecodeBatch, step: int) -> list[Sequence]:
+        """Rows whose output ends at `step`, removed."""
+        heap = self._heap
+        ended = []
+        while heap and heap[0][0] <= step:
+            _, row_index, sequence = heappop(heap)
+            if sequence in batch.rows and row_index == sequence.row_index:
+                ended.append(sequence)
+        return ended

@@ -1,0 +1,75 @@
+"""Where outputs come from: how long each is, or which tokens it has. The scheduler never looks in here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as List
+from typing import Protocol
+
+from schedlab.device import Step
+
+ENDLESS = 1 << 40
+
+
+class OutputModel(Protocol):
+    """Knows each request's natural output."""
+
+    def length(self, request_id: int) -> int:
+        """Output tokens at which the request ends of itself; 0 = it ends without a token."""
+        ...
+
+    def sample(self, step: Step) -> dict[int, int] | None:
+        """The token of each row that samples in `step`, by request id; None from a model without tokens."""
+        ...
+
+    def forget(self, request_id: int) -> None:
+        """The request has ended."""
+        ...
+
+
+class Lengths:
+    """Lengths only, as a trace gives them; a length is dropped with its request."""
+
+    __slots__ = ("_lengths",)
+
+    def __init__(self) -> None:
+        self._lengths: dict[int, int] = {}
+
+    def expect(self, request_id: int, output_tokens: int) -> None:
+        """The request's output will have `output_tokens` tokens."""
+        self._lengths[request_id] = output_tokens
+
+    def length(self, request_id: int) -> int:
+        return self._lengths[request_id]
+
+    def sample(self, step: Step) -> None:
+        return None
+
+    def forget(self, request_id: int) -> None:
+        self._lengths.pop(request_id, None)
+
+
+class Script:
+    """Given tokens for each request, then a filler for ever; only the scheduler's own rules end an output."""
+
+    __slots__ = ("_filler", "_tokens")
+
+    def __init__(self, tokens: Mapping[int, List[int]], filler: int = 0) -> None:
+        self._tokens = tokens
+        self._filler = filler
+
+    def length(self, request_id: int) -> int:
+        return ENDLESS
+
+    def sample(self, step: Step) -> dict[int, int]:
+        sampled = {chunk.sequence: chunk.sequence.num_outputs for chunk in step.chunks if chunk.samples}
+        if step.decode is not None:
+            sampled |= {sequence: step.decode.outputs(sequence) for sequence in step.decode.rows}
+        return {sequence.request_id: self._token(sequence.request_id, index) for sequence, index in sampled.items()}
+
+    def forget(self, request_id: int) -> None:
+        return None
+
+    def _token(self, request_id: int, index: int) -> int:
+        tokens = self._tokens.get(request_id, ())
+        return tokens[index] if index < len(tokens) else self._filler

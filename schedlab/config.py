@@ -1,0 +1,124 @@
+"""The budgets and rules of a scheduler: one frozen record, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schedlab.errors import UsageError
+
+
+class Fusion(StrEnum):
+    """Which lanes of a tick run in one step."""
+
+    NONE = "none"
+    CONTINUE = "continue"
+    ALL = "all"
+
+
+class AdmissionRule(StrEnum):
+    """What must be available before a waiting request comes in."""
+
+    PROMPT = "prompt"
+    COMMIT = "commit"
+
+
+class VictimRule(StrEnum):
+    """Who gives up memory."""
+
+    LAST_IN = "last_in"
+    FEWEST_OUTPUTS = "fewest_outputs"
+    LEAST_PRIORITY = "least_priority"
+
+
+class ResumeRule(StrEnum):
+    """Who returns first among the preempted."""
+
+    IN_LINE = "in_line"
+    SMALLEST = "smallest"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Budgets and rules of one scheduler.
+
+    Attributes:
+        max_num_seqs: most sequences that own a seat (prefilling and active) at any time.
+        max_num_batched_tokens: most tokens in one step, decode rows included.
+        max_prefill_tokens: most prefill tokens of one request in a step that carries others too; 0 = the step's limit.
+        chunked_prefill: a prompt may be computed in pieces; otherwise whole in one step.
+        align_chunks: a piece that is not the last ends on a block boundary when one lies inside it.
+        fusion: none = each lane its own steps; continue = prefills in progress share the decode step, first chunks run
+            alone; all = first chunks too.
+        admission: prompt = blocks for the prompt must be free; commit = the sum of what every sequence may grow to
+            must fit in the pool.
+        watermark_blocks: (prompt) blocks that an admission must leave free while anything runs.
+        watermark_tokens: (commit) growth that is reserved for each sequence beyond its tokens; -1 = all it may produce.
+        overcommit_percent: (commit) commitments may reach this share of the pool.
+        max_bypass: how often a refused head may be overtaken by later requests that fit; 0 = never.
+        victim: who is preempted when blocks run out.
+        resume: in_line = preempted ones stand in the same line as the waiting; smallest = fewest blocks first, in a
+            line of their own that new requests may pass.
+        resume_headroom_blocks: blocks that must be free beyond those that a returning sequence needs.
+        immunity_tokens: outputs that a resumed sequence may produce before it may be a victim again.
+        max_model_len: longest prompt + output.
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 8192
+    max_prefill_tokens: int = 0
+    chunked_prefill: bool = True
+    align_chunks: bool = False
+    fusion: Fusion = Fusion.ALL
+    admission: AdmissionRule = AdmissionRule.PROMPT
+    watermark_blocks: int = 0
+    watermark_tokens: int = -1
+    overcommit_percent: int = 100
+    max_bypass: int = 0
+    victim: VictimRule = VictimRule.LAST_IN
+    resume: ResumeRule = ResumeRule.IN_LINE
+    resume_headroom_blocks: int = 0
+    immunity_tokens: int = 0
+    block_size: int = 16
+    max_model_len: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "max_model_len", "overcommit_percent"):
+            self._at_least(name, 1)
+        for name in (
+            "max_prefill_tokens",
+            "watermark_blocks",
+            "max_bypass",
+            "resume_headroom_blocks",
+            "immunity_tokens",
+        ):
+            self._at_least(name, 0)
+        self._at_least("watermark_tokens", -1)
+        self._refuse_conflicts()
+
+    def _at_least(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if value < least:
+            raise UsageError(f"{name} is {value}; give at least {least}")
+
+    def _refuse_conflicts(self) -> None:
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise UsageError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs ({self.max_num_seqs}): "
+                "a decode step of all rows would not fit; raise the first or lower the second"
+            )
+        if not self.chunked_prefill and self.max_prefill_tokens:
+            raise UsageError("max_prefill_tokens limits chunks, and chunked_prefill is off; leave one of them out")
+        if not self.chunked_prefill and self.align_chunks:
+            raise UsageError("align_chunks shapes chunks, and chunked_prefill is off; leave one of them out")
+        if not self.chunked_prefill and self.max_model_len > self.max_num_batched_tokens:
+            raise UsageError(
+                f"with chunked_prefill off a prompt must fit in one step: max_model_len ({self.max_model_len}) exceeds "
+                f"max_num_batched_tokens ({self.max_num_batched_tokens})"
+            )
+        if self.admission is AdmissionRule.COMMIT and self.watermark_blocks:
+            raise UsageError("watermark_blocks belongs to admission=prompt; with commit use watermark_tokens")
+        if self.admission is AdmissionRule.PROMPT and self.watermark_tokens >= 0:
+            raise UsageError("watermark_tokens belongs to admission=commit; with prompt use watermark_blocks")
+        if self.admission is AdmissionRule.PROMPT and self.overcommit_percent != 100:
+            raise UsageError("overcommit_percent belongs to admission=commit; leave it out with prompt")

@@ -1,0 +1,247 @@
+"""Lanes become steps, and the results of steps become state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlab.core import stops
+from schedlab.core.plan import Lane, make_room_for_decoding
+from schedlab.device import FOREVER_NS, Chunk, Step, StepResult
+from schedlab.events import FirstToken, Growth, StepDone
+from schedlab.memory.blocks import blocks_for
+from schedlab.request import FinishReason
+from schedlab.sequence import NOT_YET, Sequence, State
+
+if TYPE_CHECKING:
+    from schedlab.core.scheduler import Scheduler
+
+
+def next_step(core: Scheduler, lane: Lane) -> Step | None:
+    """The next step of a lane; None when it has no more in this tick. First chunks run alone, one step each."""
+    core.in_flight_growth = []
+    if lane is Lane.START:
+        return _start(core)
+    if lane in core.lanes_done:
+        return None
+    core.lanes_done.add(lane)
+    if lane is Lane.CONTINUE:
+        chunks = _chunks(core)
+        return Step(chunks, None) if chunks else None
+    return _decode(core, with_chunks=lane is not Lane.DECODE)
+
+
+def _start(core: Scheduler) -> Step | None:
+    config = core.config
+    while core.starting:
+        sequence = core.starting.popleft()
+        if sequence.state is not State.PREFILLING:
+            continue
+        device_is_idle = not core.batch and len(core.prefilling) == len(core.starting) + 1
+        most = config.max_num_batched_tokens
+        if config.max_prefill_tokens and not device_is_idle:
+            most = min(most, config.max_prefill_tokens)
+        chunk = _chunk(core, sequence, most, [])
+        if chunk is not None:
+            core.in_flight_used_blocks = core.pool.used_blocks
+            return Step((chunk,), None)
+    return None
+
+
+def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
+    make_room_for_decoding(core)
+    for sequence in core.batch.growing(0):
+        block = core.pool.allocate(1)[0]
+        sequence.block_table.append(block)
+        core.in_flight_growth.append(Growth(0, sequence, block))
+    chunks = _chunks(core) if with_chunks and core.prefilling else ()
+    if not core.batch:
+        return Step(chunks, None) if chunks else None
+    core.in_flight_used_blocks = core.pool.used_blocks
+    if chunks:
+        return Step(chunks, core.batch)
+    repeat, until_ns = _run_length(core)
+    return Step((), core.batch, repeat, until_ns)
+
+
+def _run_length(core: Scheduler) -> tuple[int, int]:
+    """How often the next plans would decide the same, and until when."""
+    if not core.leap or not _plans_would_repeat(core):
+        return 1, FOREVER_NS
+    until_ns = core.deadlines[0][0] if core.deadlines else FOREVER_NS
+    if len(core.waiting) or core.parked:
+        until_ns = min(until_ns, core.policy.stable_until_ns(core.view))
+    most = core.limits.next_step(core.batch) - core.batch.step
+    return core.batch.affordable(core.pool.free_blocks, most), until_ns
+
+
+def _plans_would_repeat(core: Scheduler) -> bool:
+    """Nothing has come, prefills or ends, and whoever waits was refused by what only an ending changes."""
+    if len(core.inbox) or core.prefilling or core.ending:
+        return False
+    if len(core.waiting) and core.refused_at != core.changes:
+        return False
+    return not core.parked or core.parked_refused_at == core.changes
+
+
+def _chunks(core: Scheduler) -> tuple[Chunk, ...]:
+    """Pieces of the prefills in progress, oldest first, that fill the step's budget."""
+    tokens = min(core.policy.compose(core.view), core.token_budget)
+    chunks: list[Chunk] = []
+    for sequence in list(core.prefilling):
+        if tokens <= 0:
+            break
+        if sequence.state is not State.PREFILLING:
+            continue
+        chunk = _chunk(core, sequence, min(tokens, core.config.max_prefill_tokens or tokens), chunks)
+        if chunk is not None:
+            chunks.append(chunk)
+            tokens -= chunk.num_tokens
+        elif not core.config.chunked_prefill:
+            break
+    core.in_flight_used_blocks = core.pool.used_blocks
+    return tuple(chunks)
+
+
+def _chunk(core: Scheduler, sequence: Sequence, most: int, composed: list[Chunk]) -> Chunk | None:
+    """The next piece of a sequence's known tokens, its blocks taken; None if it must wait or had to give way."""
+    start = sequence.num_computed
+    left = sequence.num_known - start
+    count = min(left, most)
+    if count < left:
+        if not core.config.chunked_prefill:
+            return None
+        count = _aligned(core, start, count)
+    blocks = blocks_for(start + count, core.config.block_size) - len(sequence.block_table)
+    if blocks > core.pool.free_blocks and not _make_room_for_chunk(core, sequence, blocks, composed):
+        return None
+    core.extend_table(sequence, blocks)
+    return Chunk(sequence, start, count, count == left)
+
+
+def _aligned(core: Scheduler, start: int, count: int) -> int:
+    if not core.config.align_chunks:
+        return count
+    boundary = (start + count) // core.config.block_size * core.config.block_size
+    return boundary - start if boundary > start else count
+
+
+def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, composed: list[Chunk]) -> bool:
+    """Preempt owners until `blocks` are free; False if the sequence itself had to go. Nobody in the step may go."""
+    in_step = {chunk.sequence for chunk in composed}
+    while blocks > core.pool.free_blocks:
+        victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
+        core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
+        core.preempt(victim, "prefill")
+        if victim is sequence:
+            return False
+    return True
+
+
+def commit(core: Scheduler, step: Step, result: StepResult) -> None:
+    """Take in a step's result: rows and chunks advance, some end, finished prompts join the batch."""
+    if result.fault is not None:
+        _fail(core, step, str(result.fault))
+        return
+    now_ns = core.device.now_ns()
+    context_tokens, start_step = core.batch.context_tokens, core.batch.step
+    if step.decode is not None:
+        _advance_rows(core, result.repeats, now_ns)
+    _announce(core, step, result, context_tokens, start_step)
+    if step.decode is not None:
+        core.batch.newcomers.clear()
+        _end_rows(core, result)
+    for chunk in step.chunks:
+        _advance_chunk(core, chunk, result, now_ns)
+
+
+def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> None:
+    """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count."""
+    batch = core.batch
+    wants_growth = core.bus.wants_growth
+    for iteration, rows in batch.growing_after(iterations) if iterations > 1 else ():
+        for sequence, block in zip(rows, core.pool.allocate(len(rows)), strict=True):
+            sequence.block_table.append(block)
+            if wants_growth:
+                core.in_flight_growth.append(Growth(iteration, sequence, block))
+    batch.step += iterations
+    batch.last_step_ns = now_ns
+    if core.ledger is not None:
+        core.ledger.advance(iterations)
+
+
+def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int) -> None:
+    if not core.bus.on_step_done:
+        return
+    decoding = step.decode is not None
+    event = StepDone(
+        pace=result.pace,
+        chunks=step.chunks,
+        decode_rows=len(core.batch) if decoding else 0,
+        context_tokens=context_tokens if decoding else 0,
+        start_step=start_step,
+        batch=core.batch,
+        newcomers=tuple(core.batch.newcomers) if decoding else (),
+        used_blocks=core.in_flight_used_blocks,
+        growth=core.in_flight_growth,
+        num_waiting=len(core.waiting),
+        num_prefilling=len(core.prefilling),
+        num_parked=len(core.parked),
+        tokens=result.tokens,
+    )
+    for notify in core.bus.on_step_done:
+        notify(event)
+
+
+def _end_rows(core: Scheduler, result: StepResult) -> None:
+    batch = core.batch
+    ended = {sequence: FinishReason.STOP for sequence in result.ended if sequence in batch}
+    if result.tokens is not None:
+        for sequence in batch.rows:
+            if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):
+                ended[sequence] = FinishReason.STOP
+    for sequence in core.limits.reached(batch):
+        ended.setdefault(sequence, FinishReason.LENGTH)
+    for sequence in sorted(ended, key=lambda row: row.row_index) if len(ended) > 1 else ended:
+        core.ending[sequence] = ended[sequence]
+
+
+def _advance_chunk(core: Scheduler, chunk: Chunk, result: StepResult, now_ns: int) -> None:
+    sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
+    sequence.num_recomputed_tokens += max(0, min(end, sequence.recompute_until) - chunk.start)
+    sequence.num_computed = end
+    if not chunk.samples:
+        return
+    reason = _sample(core, sequence, result, now_ns)
+    if reason is None:
+        core.activate(sequence, now_ns)
+    else:
+        del core.prefilling[sequence]
+        core.ending[sequence] = reason
+
+
+def _sample(core: Scheduler, sequence: Sequence, result: StepResult, now_ns: int) -> FinishReason | None:
+    """Count the token that the last known position gave; how the sequence ends with it, if it does."""
+    if sequence.max_outputs == 0:
+        return FinishReason.LENGTH
+    if sequence in result.without_token:
+        return FinishReason.STOP
+    sequence.num_outputs += 1
+    sequence.last_token_ns = now_ns
+    if sequence.first_token_ns == NOT_YET:
+        sequence.first_token_ns = now_ns
+        for notify in core.bus.on_first_token:
+            notify(FirstToken(now_ns, sequence))
+    tokens = result.tokens
+    stopped = tokens is not None and stops.ends(sequence.request, tokens[sequence.request_id], sequence.num_outputs)
+    if stopped or sequence in result.ended:
+        return FinishReason.STOP
+    return FinishReason.LENGTH if sequence.num_outputs >= sequence.max_outputs else None
+
+
+def _fail(core: Scheduler, step: Step, error: str) -> None:
+    """The step failed: whoever was in it ends with an error, nobody else."""
+    rows = list(core.batch.rows) if step.decode is not None else []
+    for sequence in [*rows, *(chunk.sequence for chunk in step.chunks)]:
+        sequence.error = error
+        core.ending[sequence] = FinishReason.ERROR
+    core.batch.newcomers.clear()

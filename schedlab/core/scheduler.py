@@ -1,0 +1,262 @@
+"""The scheduler: its state, and the moves that every phase of a tick uses.
+
+The phases are in their own files: `plan` decides who comes in, `lanes` makes steps of them and takes their results,
+`end_tick` retires and resumes. Nothing here does I/O or reads any clock but the device's.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from heapq import heappush
+
+from sortedcontainers import SortedKeyList
+
+from schedlab.batch import DecodeBatch
+from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig
+from schedlab.core import end_tick, lanes
+from schedlab.core.limits import OutputLimits
+from schedlab.core.plan import Lane, Plan, make
+from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
+from schedlab.errors import Stalled
+from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Resumed
+from schedlab.inbox import Inbox
+from schedlab.memory.blocks import BlockPool
+from schedlab.memory.commitment import CommitmentLedger
+from schedlab.policies.base import Policy
+from schedlab.policies.view import View
+from schedlab.request import FinishReason
+from schedlab.sequence import Sequence, State
+
+
+class Scheduler:
+    """One scheduler on one device.
+
+    Args:
+        leap: let the device repeat decode steps between decisions. Decisions are the same either way.
+    """
+
+    def __init__(self, config: SchedulerConfig, policy: Policy, device: Device, *, leap: bool = True) -> None:
+        self.config = config
+        self.policy = policy
+        self.device = device
+        self.leap = leap
+        self.bus = EventBus()
+        self.inbox = Inbox()
+        self.view = View(self)
+        self.pool = BlockPool(device.facts.num_blocks)
+        self.ledger = (
+            CommitmentLedger(config.block_size, config.watermark_tokens)
+            if config.admission is AdmissionRule.COMMIT
+            else None
+        )
+        # Every live sequence is in exactly one of waiting, prefilling, batch, parked, and `ending` names the owners
+        # that retire at the end of this tick.
+        self.sequences: dict[int, Sequence] = {}
+        self.waiting = policy.waiting_queue()
+        self.prefilling: OrderedDict[Sequence, None] = OrderedDict()
+        self.batch = DecodeBatch(config.block_size, device.facts.window_tokens)
+        self.parked = SortedKeyList(key=lambda sequence: policy.resume_key(self.view, sequence))
+        self.ending: dict[Sequence, FinishReason] = {}
+        self.limits = OutputLimits()
+        self.deadlines: list[tuple[int, int, Sequence]] = []
+        self.reserved_blocks = 0
+        self.num_arrived = 0
+        self._num_admissions = 0
+        # Counts every change of who owns seats or blocks: a refusal that was noted at the same count still holds.
+        self.changes = 0
+        self.refused_at = -1
+        self.parked_refused_at = -1
+        self.no_way_for: tuple[Sequence, int] | None = None
+        # The tick in progress.
+        self.starting: deque[Sequence] = deque()
+        self.lanes_done: set[Lane] = set()
+        self.progress = False
+        self.in_flight: Step | None = None
+        self.in_flight_growth: list[Growth] = []
+        self.in_flight_used_blocks = 0
+
+    @property
+    def free_seats(self) -> int:
+        return self.config.max_num_seqs - len(self.batch) - len(self.prefilling) - self._ending_prefills()
+
+    @property
+    def token_budget(self) -> int:
+        if self.config.fusion is Fusion.NONE:
+            return self.config.max_num_batched_tokens
+        return self.config.max_num_batched_tokens - len(self.batch)
+
+    @property
+    def in_line(self) -> bool:
+        """Do the preempted stand in one line with the waiting?"""
+        return self.config.resume is ResumeRule.IN_LINE
+
+    def plan(self) -> Plan:
+        """What this tick runs. Drains the inbox, ends what is due, makes room for decoding, admits."""
+        return make(self)
+
+    def launch(self, lane: Lane) -> Ticket | None:
+        """Begin the lane's next step; None when the lane has no more in this tick."""
+        step = lanes.next_step(self, lane)
+        if step is None:
+            return None
+        self.progress = True
+        self.in_flight = step
+        return self.device.launch(step)
+
+    def commit(self, result: StepResult) -> None:
+        """Take in what the step in flight did."""
+        step, self.in_flight = self.in_flight, None
+        assert step is not None
+        lanes.commit(self, step, result)
+
+    def end_tick(self) -> None:
+        """Retire, then resume; also on ticks without a step."""
+        end_tick.run(self)
+
+    def wake_ns(self) -> int:
+        """When the next plan is due if nothing is delivered before: now, a timer, or never.
+
+        Raises:
+            Stalled: work is left that nothing will ever move.
+        """
+        now_ns = self.device.now_ns()
+        if self.progress or len(self.inbox):
+            return now_ns
+        timers = [FOREVER_NS]
+        if self.deadlines:
+            timers.append(self.deadlines[0][0])
+        if self.sequences:
+            timers.extend(time for time in (self.policy.stable_until_ns(self.view),) if time > now_ns)
+        due_ns = min(timers)
+        if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed:
+            raise Stalled(self.why_stalled())
+        return due_ns
+
+    def finish(self) -> None:
+        """End whatever is left, with an error, as a shutdown does. Runs once, after the last tick."""
+        for sequence in list(self.sequences.values()):
+            sequence.error = "the scheduler was shut down"
+            self.end(sequence, FinishReason.ERROR)
+
+    def why_stalled(self) -> str:
+        """Which request starves, and on what."""
+        starving = min(self.sequences.values(), key=lambda sequence: sequence.arrival_index)
+        return (
+            f"request {starving.request_id} ({starving.state}) cannot go on and nothing is due: it has "
+            f"{starving.num_prompt_tokens} prompt tokens and needs {self.view.prompt_blocks(starving)} blocks; "
+            f"{self.pool.free_blocks} of {self.pool.total_blocks} blocks are free ({self.reserved_blocks} reserved), "
+            f"{self.free_seats} seats are free, policy {self.policy.name} gives "
+            f"{self.policy.compose(self.view)} prefill tokens"
+        )
+
+    # Moves. Each keeps every sum and container in step with the state of the sequence.
+
+    def admit(self, sequence: Sequence) -> None:
+        """Give a waiting sequence a seat. The caller removes it from its queue."""
+        sequence.admitted_ns = self.device.now_ns()
+        self._seat(sequence)
+        if self.ledger:
+            self.ledger.add(sequence)
+        for notify in self.bus.on_admitted:
+            notify(Admitted(sequence.admitted_ns, sequence))
+
+    def resume(self, sequence: Sequence) -> None:
+        """Give a preempted sequence a seat; its known tokens are computed again by the lanes."""
+        self.parked.remove(sequence)
+        sequence.immune_until_outputs = sequence.num_outputs + self.config.immunity_tokens
+        self._seat(sequence)
+        if self.ledger and self.in_line:
+            self.ledger.add(sequence)
+        for notify in self.bus.on_resumed:
+            notify(Resumed(self.device.now_ns(), sequence))
+
+    def preempt(self, sequence: Sequence, reason: str) -> None:
+        """Take seat and blocks from an owner; it computes its known tokens again when it returns."""
+        self._unseat(sequence)
+        sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
+        sequence.num_computed = 0
+        sequence.num_preemptions += 1
+        freed_blocks = self._free_table(sequence)
+        if self.ledger and self.in_line:
+            self.ledger.remove(sequence)
+        sequence.move_to(State.PREEMPTED)
+        self.parked.add(sequence)
+        for notify in self.bus.on_preempted:
+            notify(Preempted(self.device.now_ns(), sequence, freed_blocks, reason))
+
+    def activate(self, sequence: Sequence, now_ns: int) -> None:
+        """A prefilling sequence whose known tokens but the newest are computed joins the decode batch."""
+        del self.prefilling[sequence]
+        sequence.move_to(State.ACTIVE)
+        self.batch.join(sequence, now_ns)
+        self.limits.add(sequence)
+        if self.ledger:
+            self.ledger.start_growing(sequence)
+
+    def end(self, sequence: Sequence, reason: FinishReason) -> None:
+        """End a sequence in whatever state and give back all that it holds."""
+        state = sequence.state
+        if state in (State.PREFILLING, State.ACTIVE):
+            self._unseat(sequence)
+            self._free_table(sequence)
+        elif state is State.PENDING:
+            self.waiting.remove(sequence)
+        elif state is State.PREEMPTED:
+            self.parked.remove(sequence)
+        if self.ledger and self.ledger.holds(sequence):
+            self.ledger.remove(sequence)
+        self.ending.pop(sequence, None)
+        self.forget(sequence, reason)
+        for notify in self.bus.on_finished:
+            notify(Finished(sequence.finished_ns, sequence, reason))
+
+    def forget(self, sequence: Sequence, reason: FinishReason) -> None:
+        """The sequence is over and holds nothing."""
+        sequence.move_to(State.FINISHED)
+        sequence.finish_reason = reason
+        sequence.finished_ns = self.device.now_ns()
+        self.sequences.pop(sequence.request_id, None)
+        self.device.forget(sequence)
+        self.changes += 1
+        self.progress = True
+
+    def watch_deadline(self, sequence: Sequence) -> None:
+        if sequence.request.deadline_ns is not None:
+            heappush(self.deadlines, (sequence.request.deadline_ns, sequence.arrival_index, sequence))
+
+    def extend_table(self, sequence: Sequence, count: int) -> None:
+        """Append `count` free blocks to a prefilling sequence's table, out of its reservation."""
+        sequence.block_table += self.pool.allocate(count)
+        sequence.reserved_blocks -= count
+        self.reserved_blocks -= count
+
+    def _seat(self, sequence: Sequence) -> None:
+        sequence.move_to(State.PREFILLING)
+        sequence.admission_index = self._num_admissions
+        self._num_admissions += 1
+        sequence.reserved_blocks = self.view.prompt_blocks(sequence)
+        self.reserved_blocks += sequence.reserved_blocks
+        self.prefilling[sequence] = None
+        self.changes += 1
+        self.progress = True
+
+    def _unseat(self, sequence: Sequence) -> None:
+        if sequence.state is State.ACTIVE:
+            if self.ledger:
+                self.ledger.stop_growing(sequence)
+            self.batch.leave(sequence)
+        else:
+            self.prefilling.pop(sequence, None)
+            self.reserved_blocks -= sequence.reserved_blocks
+            sequence.reserved_blocks = 0
+        self.changes += 1
+        self.progress = True
+
+    def _free_table(self, sequence: Sequence) -> int:
+        freed_blocks = self.pool.release(sequence.block_table)
+        sequence.block_table = []
+        return freed_blocks
+
+    def _ending_prefills(self) -> int:
+        """Sequences that ended with their prompt and hold their seat until the end of the tick."""
+        return sum(one.state is State.PREFILLING and one not in self.prefilling for one in self.ending)

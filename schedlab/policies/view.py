@@ -1,0 +1,106 @@
+"""What a policy sees of a scheduler: read-only and live, never a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from schedlab.config import SchedulerConfig
+from schedlab.memory.blocks import blocks_for
+from schedlab.sequence import Sequence
+
+if TYPE_CHECKING:
+    from schedlab.core.scheduler import Scheduler
+
+
+class View:
+    """Everything that a decision may depend on. All but `owners` is O(1)."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Scheduler) -> None:
+        self._core = core
+
+    @property
+    def now_ns(self) -> int:
+        return self._core.device.now_ns()
+
+    @property
+    def config(self) -> SchedulerConfig:
+        return self._core.config
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._core.waiting)
+
+    @property
+    def num_active(self) -> int:
+        return len(self._core.batch)
+
+    @property
+    def num_prefilling(self) -> int:
+        return len(self._core.prefilling)
+
+    @property
+    def num_parked(self) -> int:
+        """Preempted sequences."""
+        return len(self._core.parked)
+
+    @property
+    def free_seats(self) -> int:
+        return self._core.free_seats
+
+    @property
+    def token_budget(self) -> int:
+        """Prefill tokens that the next step has room for beside the decode rows that share it."""
+        return self._core.token_budget
+
+    @property
+    def total_blocks(self) -> int:
+        return self._core.pool.total_blocks
+
+    @property
+    def free_blocks(self) -> int:
+        return self._core.pool.free_blocks
+
+    @property
+    def reserved_blocks(self) -> int:
+        """Free blocks that the prefills in progress will still take."""
+        return self._core.reserved_blocks
+
+    @property
+    def committed_blocks(self) -> int:
+        """The sum of commitments; 0 under `admission=prompt`."""
+        ledger = self._core.ledger
+        return ledger.blocks if ledger else 0
+
+    def commitment(self, sequence: Sequence) -> int:
+        """Blocks that `sequence` would add to the sum of commitments."""
+        ledger = self._core.ledger
+        if ledger is None:
+            return 0
+        return ledger.blocks_of(sequence.num_known, sequence.num_prompt_tokens + sequence.max_outputs)
+
+    def held_commitment(self, owner: Sequence) -> int:
+        """Blocks that an owner's end would take off the sum of commitments."""
+        ledger = self._core.ledger
+        return ledger.held_by(owner) if ledger else 0
+
+    def prompt_blocks(self, sequence: Sequence) -> int:
+        """Blocks for all known tokens of a sequence that is not active."""
+        return blocks_for(sequence.num_known, self._core.config.block_size)
+
+    @property
+    def oldest_token_ns(self) -> int | None:
+        """When the active row that has waited longest got its newest token; None without active rows."""
+        return self._core.batch.oldest_token_ns() if self._core.batch else None
+
+    def outputs(self, sequence: Sequence) -> int:
+        """Output tokens of any sequence so far."""
+        batch = self._core.batch
+        return batch.outputs(sequence) if sequence in batch else sequence.num_outputs
+
+    def owners(self) -> Iterator[Sequence]:
+        """Sequences that own a seat: prefilling, then active, each in order. O(seats)."""
+        yield from self._core.prefilling
+        yield from self._core.batch.rows
