@@ -20,7 +20,7 @@ MEDIAN_OF_AT_LEAST = 30
 WIDEST_CDF_DECADES = 5
 MATPLOTLIB_SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
-    "font.size": 8.0,
+    "font.size": 9.0,
     "svg.fonttype": "none",
     "svg.hashsalt": "schedlab",
     "path.simplify_threshold": 0.3,
@@ -47,7 +47,7 @@ def frame(ax: Axes, colours: Palette) -> None:
         ax.spines[side].set_color(colours.faint)
     ax.grid(True, color=colours.faint, linewidth=0.6)
     ax.set_axisbelow(True)
-    ax.tick_params(which="both", length=0, colors=colours.ink, labelcolor=colours.ink)
+    ax.tick_params(which="both", length=0, pad=4, colors=colours.ink, labelcolor=colours.ink)
     ax.xaxis.label.set_color(colours.ink)
     ax.yaxis.label.set_color(colours.ink)
     ax.title.set_color(colours.ink)
@@ -73,7 +73,7 @@ def draw_cdf(ax: Axes, values_s: Floats, colours: Palette, target_s: float | Non
     frame(ax, colours)
     _cdf_curve(ax, x, share, colours.first)
     for level in (0.5, 0.99):
-        _mark(ax, float(x[share >= level][0]), level, colours)
+        ax.plot(x[share >= level][:1], [level], marker="o", markersize=4, color=colours.first)
     if target_s is not None and target_s > 0:
         ax.axvline(target_s, color=colours.target, linewidth=1.2, linestyle=(0, (4, 3)))
         ax.text(
@@ -86,7 +86,8 @@ def draw_cdf(ax: Axes, values_s: Floats, colours: Palette, target_s: float | Non
             va="bottom",
         )
     low, high = _cdf_limits(x, target_s)
-    _log_time_axis(ax.xaxis, low, high)
+    ax.set_xscale("log")
+    _log_ticks(ax.xaxis, low, high, duration)
     ax.set_xlim(low, high)
     _share_axis(ax)
 
@@ -103,7 +104,8 @@ def draw_cdfs(ax: Axes, curves: Sequence[tuple[str, Floats]], colours: Palette) 
         _cdf_curve(ax, x, share, colour, label)
     limits = [_cdf_limits(x, None) for _, x, _ in known]
     low, high = min(low for low, _ in limits), max(high for _, high in limits)
-    _log_time_axis(ax.xaxis, low, high)
+    ax.set_xscale("log")
+    _log_ticks(ax.xaxis, low, high, duration)
     ax.set_xlim(low, high)
     _share_axis(ax)
     legend(ax, colours)
@@ -132,8 +134,9 @@ def draw_by_length(ax: Axes, prompt_tokens: Floats, ttft_s: Floats, colours: Pal
     else:
         _density(ax, x, y, colours)
     ax.set_xscale("log")
+    ax.set_yscale("log")
     low, high = float(np.min(y)) / 1.3, float(np.max(y)) * 1.3
-    _log_time_axis(ax.yaxis, low, high)
+    _log_ticks(ax.yaxis, low, high, duration)
     ax.set_ylim(low, high)
     _log_ticks(ax.xaxis, float(x.min()), float(x.max()), number)
     ax.set_xlim(float(x.min()) / 1.2, float(x.max()) * 1.2)
@@ -158,17 +161,6 @@ def _cdf_curve(ax: Axes, x: Floats, share: Floats, colour: str, label: str = "")
     ax.plot(x[shown], share[shown], color=colour, linewidth=1.6, drawstyle="steps-post", label=label)
 
 
-def _mark(ax: Axes, x: float, share: float, colours: Palette) -> None:
-    if x <= 0:
-        return
-    ax.plot([x], [share], marker="o", markersize=3.6, color=colours.first, linestyle="")
-    below = -1 if share > 0.9 else 0
-    text = f"p{share * 100:.0f} {duration(x)}"
-    ax.annotate(
-        text, (x, share), (6, -4 + 7 * below), textcoords="offset points", color=colours.ink, fontsize=7, va="center"
-    )
-
-
 def _cdf_limits(x: Floats, target_s: float | None) -> tuple[float, float]:
     """Ends of the time axis: most of the values, at most five decades, and the target."""
     positive = x[x > 0]
@@ -184,11 +176,6 @@ def _share_axis(ax: Axes) -> None:
 
     ax.set_ylim(0, 1.03)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-
-
-def _log_time_axis(axis: Any, low: float, high: float) -> None:
-    axis._set_axes_scale("log")
-    _log_ticks(axis, low, high, duration)
 
 
 def _log_ticks(axis: Any, low: float, high: float, words: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from schedlab.errors import UsageError
@@ -20,6 +21,8 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
         draft.write_bytes(content)
         draft.replace(target)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {error.strerror or error}; choose a writable place") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
     return target

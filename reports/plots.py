@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from reports.reduce import Floats, Timeline
 
+LONGEST_TITLE = 110
 TIME_UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 
 
@@ -52,7 +53,7 @@ def write_overview_png(
     with rc_context(MATPLOTLIB_SETTINGS):
         figure = Figure(figsize=(10, 6.25), dpi=160, layout="constrained")
         axes = figure.subplots(2, 2)
-        figure.suptitle(headline(config).replace("$", r"\$"), color=colours.ink, fontsize=11)
+        figure.suptitle(headline(config)[:LONGEST_TITLE], parse_math=False, color=colours.ink, fontsize=11)
         draw_cdfs(
             axes[0, 0], [("TTFT", latencies["ttft"]), ("E2E", latencies["e2e"]), ("queue", latencies["queue"])], colours
         )

@@ -28,8 +28,8 @@ class Timeline:
 
     Attributes:
         end_s: end of each bin, in simulated seconds.
-        mean, peak: per gauge, its time-weighted mean and its largest value inside each bin.
-        rate: per counter, tokens per simulated second.
+        mean, peak: per gauge, its time-weighted mean (its peak where no time passed) and its largest value in each bin.
+        rate: per counter, tokens per simulated second; NaN where no time passed.
     """
 
     end_s: Floats
@@ -98,8 +98,9 @@ def bin_timeline(timeline: pd.DataFrame, bins: int = TIMELINE_BINS) -> Timeline:
     mean, peak, rate = {}, {}, {}
     for name in GAUGES:
         values = np.nan_to_num(column(timeline, name))
-        mean[name] = np.add.reduceat(values * width_s, starts) / known_s if count else values
         peak[name] = np.maximum.reduceat(values, starts) if count else values
+        weighted = np.add.reduceat(values * width_s, starts) / known_s if count else values
+        mean[name] = np.where(np.isnan(weighted), peak[name], weighted)
     for name in COUNTERS:
         values = np.nan_to_num(column(timeline, name))
         rate[name] = np.add.reduceat(values, starts) / known_s if count else values

@@ -7,11 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 DASH = "—"
+LONGEST_TEXT = 500
 
 
 def clean(value: object) -> str:
-    """`value` as one line of printable text: control, bidirectional and undecodable characters become U+FFFD."""
+    """`value` as one bounded line of printable text.
+
+    Control, bidirectional and undecodable characters become U+FFFD; what exceeds `LONGEST_TEXT` is cut.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
     text = " ".join(str(value).split())
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[:LONGEST_TEXT]}…"
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
@@ -33,11 +41,13 @@ def number(value: Any) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share (0 to 1) as a percentage with one decimal. Only a full share reads as 100 %."""
+    """A share (0 to 1) as a percentage with one decimal. Only a full share reads as 100 %, only none as 0 %."""
     if not is_number(share):
         return DASH
     if 0.9995 <= share < 1:
         return "> 99.9 %"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
     return f"{100 * share:.1f} %"
 
 

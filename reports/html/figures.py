@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 from reports.draw import MATPLOTLIB_SETTINGS, Palette, draw_by_length, draw_cdf, draw_series, legend
 from reports.plots import draw_kv, finish_time_line, start_time_line, time_axis
 from reports.reduce import Timeline, column
-from reports.units import DASH, brief, duration, number, percent
+from reports.units import DASH, brief, duration, milliseconds, number, percent, section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # Stand-ins for the page's colours: values that nothing else in a picture uses.
 STAND_INS = Palette(ink="#010a01", faint="#010a02", first="#010a03", second="#010a04", target="#010a05")
 NAMES = ("ink", "faint", "first", "second", "target")
-HALF, WIDE, SQUARE = (5.2, 2.9), (10.6, 2.0), (10.6, 4.2)
+HALF, WIDE, SQUARE = (5.2, 2.8), (10.6, 2.0), (10.6, 4.2)
+EMPTY_HEIGHT = 0.7
 RASTER_DPI = 110
 LATENCIES = (
     ("ttft", "Time to first token (TTFT)"),
@@ -35,15 +36,21 @@ LATENCIES = (
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A titled picture: `svg` is markup of our own making, without any text of the user's."""
+    """A titled picture, with its key figures in words. `svg` is our own markup, without any text of the user's."""
 
     title: str
     svg: str
+    figures: str = ""
 
 
-def latency_figures(latencies: Mapping[str, Floats], targets_s: Mapping[str, float]) -> list[Figure]:
-    """One CDF per latency, with its SLO."""
-    return [_latency_figure(key, title, latencies[key], targets_s.get(key)) for key, title in LATENCIES]
+def latency_figures(
+    latencies: Mapping[str, Floats], summary: Mapping[str, Any], targets_s: Mapping[str, float]
+) -> list[Figure]:
+    """One CDF per latency, with its SLO; the quantiles named are those of the summary."""
+    return [
+        _latency_figure(key, title, latencies[key], section(summary, f"{key}_ms"), targets_s.get(key))
+        for key, title in LATENCIES
+    ]
 
 
 def time_line_figures(line: Timeline, pool: float | None) -> list[Figure]:
@@ -68,17 +75,20 @@ def length_figure(requests: pd.DataFrame, ttft_s: Floats) -> Figure:
     return Figure("TTFT against prompt length", svg)
 
 
-def _latency_figure(key: str, title: str, values_s: Floats, target_s: float | None) -> Figure:
+def _latency_figure(
+    key: str, title: str, values_s: Floats, record_ms: Mapping[str, Any], target_s: float | None
+) -> Figure:
     import numpy as np
 
     known = values_s[~np.isnan(values_s)]
-    alt = f"{title}, cumulative distribution over {number(int(known.size))} requests"
-    if known.size:
-        p50, p99 = (duration(float(level)) for level in np.quantile(known, (0.5, 0.99), method="inverted_cdf"))
-        alt += f": half within {p50}, 99 % within {p99}"
-        if target_s is not None:
-            alt += f"; {percent(float(np.mean(known <= target_s)))} within the SLO of {brief(duration(target_s))}"
-    return Figure(title, _svg(f"cdf-{key}", HALF, alt, lambda ax: draw_cdf(ax, known, STAND_INS, target_s)))
+    figures = (
+        f"p50 {milliseconds(record_ms.get('p50'))} · p99 {milliseconds(record_ms.get('p99'))}" if known.size else ""
+    )
+    alt = f"{title}, cumulative distribution over {number(int(known.size))} requests. {figures}"
+    if known.size and target_s is not None:
+        alt += f"; {percent(float(np.mean(known <= target_s)))} within the SLO of {brief(duration(target_s))}"
+    svg = _svg(f"cdf-{key}", HALF, alt, lambda ax: draw_cdf(ax, known, STAND_INS, target_s))
+    return Figure(title, svg, figures)
 
 
 def _gauges(name: str, title: str, line: Timeline, gauges: tuple[str, ...]) -> Figure:
@@ -134,8 +144,10 @@ def _svg(name: str, size: tuple[float, float], alt: str, draw: Callable[[Axes], 
     with rc_context(MATPLOTLIB_SETTINGS):
         canvas = Canvas(figsize=size)
         width, height = size
-        axes = canvas.add_axes((0.62 / width, 0.42 / height, 1 - 0.74 / width, 1 - 0.66 / height))
+        axes = canvas.add_axes((0.66 / width, 0.42 / height, 1 - 0.78 / width, 1 - 0.66 / height))
         draw(axes)
+        if not axes.axison:
+            canvas.set_size_inches(width, EMPTY_HEIGHT)
         buffer = StringIO()
         metadata: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         canvas.savefig(buffer, format="svg", transparent=True, dpi=RASTER_DPI, metadata=metadata)

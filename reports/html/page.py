@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
 TARGET_NAMES = dict(LATENCIES)
 MOST_ROWS = 400
-MOST_TEXT = 500
 
 
 def render(
@@ -50,7 +49,7 @@ def render(
         title=headline(config),
         trace=title_of(config, "trace"),
         budgets=budgets(config),
-        notes=[_bounded(note) for note in notes][:MOST_ROWS],
+        notes=[clean(note) for note in notes][:MOST_ROWS],
         tiles=tiles(summary, run),
         latency_columns=COLUMNS,
         latency_rows=latency_rows(summary),
@@ -58,7 +57,7 @@ def render(
         goodput_share=share_cell(section(summary, "goodput").get("share")),
         endings=endings(summary),
         facts=facts(summary, run),
-        cdfs=latency_figures(latencies, targets),
+        cdfs=latency_figures(latencies, summary, targets),
         lines=time_line_figures(line, pool_blocks(summary, config, line)),
         length=length_figure(requests, latencies["ttft"]),
         config=_rows(config),
@@ -128,14 +127,9 @@ def _latency_tile(summary: Mapping[str, Any], key: str, label: str) -> tuple[str
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [(_bounded(name), _bounded(value)) for name, value in flatten(record)]
+    rows = list(flatten(record))
     left_out = len(rows) - MOST_ROWS
     return rows if left_out <= 0 else [*rows[:MOST_ROWS], (DASH, f"{left_out} more in config.json")]
-
-
-def _bounded(text: str) -> str:
-    text = clean(text)
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
 
 
 def _template() -> Template:

@@ -1,0 +1,131 @@
+"""The summary on the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from reports.table import print_summary
+from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent
+from tests.unit.made_run import MadeRun, empty_run, made_run
+
+
+def printed(run: MadeRun, width: int = 100) -> str:
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as capture:
+        print_summary(console, run.summary, run.config, run.run, run.notes)
+    return capture.get()
+
+
+def row(text: str, label: str) -> list[str]:
+    return next(line.split() for line in text.splitlines() if line.split()[:1] == [label])
+
+
+def test_each_row_of_latencies_has_its_own_unit() -> None:
+    text = printed(made_run(100))
+    assert row(text, "TTFT") == ["TTFT", "73.2", "43.3", "169", "234", "365", "ms"]
+    assert row(text, "E2E")[-2:] == ["15.5", "s"]
+
+
+def test_everything_promised_is_printed() -> None:
+    text = printed(made_run(100))
+    for words in (
+        "azure-conv-like · llama-3-8b on h100 ×2",
+        "preset vllm · policy fifo · 256 sequences · 8,192 tokens a step",
+        "103 arrived, 100 length, 3 refused",
+        "5.38 requests/s, 1,136 output tokens/s",
+        "91.3 % = 4.91 requests/s within TTFT ≤ 100 ms, TPOT ≤ 20 ms",
+        "41.0 % mean, 91.2 % peak",
+        "40.2 mean, 93 peak",
+        "17 (18,234 tokens computed again), 0 swaps",
+        "412,345 (115 /s)",
+        "1,683× real time (2.13 s of wall time)",
+        "note: A modelled trace, not an original.",
+    ):
+        assert words in text, words
+
+
+def test_an_empty_run_shows_dashes() -> None:
+    text = printed(empty_run())
+    assert row(text, "TTFT") == ["TTFT", *[DASH] * 5, "ms"]
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_names_are_neither_markup_nor_terminal_commands() -> None:
+    run = made_run(10)
+    run.config["trace"] = "[red]x[/] [/nonsense] \x1b[2J\x07"
+    run.notes = ["[bold]loud[/bold]"]
+    text = printed(run)
+    assert "[red]x[/] [/nonsense]" in text
+    assert "[bold]loud[/bold]" in text
+    assert not set("\x1b\x07") & set(text)
+
+
+def test_the_table_fits_80_columns() -> None:
+    assert max(len(line) for line in printed(made_run(100), width=80).splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (1_234_567, "1,234,567"),
+        (0.00123, "0.0012"),
+        (0.5, "0.500"),
+        (9.994, "9.99"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (None, DASH),
+        (float("nan"), DASH),
+        (True, DASH),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (2e-6, "2.00 µs"),
+        (0.25, "250 ms"),
+        (119.0, "119 s"),
+        (180, "3.00 min"),
+        (7_200, "2.00 h"),
+        (864_000, "10.0 d"),
+        (None, DASH),
+    ],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_shares_never_round_to_all_or_none() -> None:
+    assert [percent(share) for share in (0, 1e-6, 0.5, 0.99999, 1, None)] == [
+        "0.0 %",
+        "< 0.1 %",
+        "50.0 %",
+        "> 99.9 %",
+        "100.0 %",
+        DASH,
+    ]
+
+
+def test_brief_drops_only_zeros_after_a_point() -> None:
+    assert [brief(text) for text in ("20.0 ms", "100 ms", "1.50 s", "—")] == ["20 ms", "100 ms", "1.5 s", "—"]
+
+
+def test_latency_rows_change_unit_at_one_second() -> None:
+    assert latency_row({"p50": 999.0}, ["p50"]) == ("ms", ["999"])
+    assert latency_row({"p50": 1_000.0, "p99": 20_000}, ["p50", "p99"]) == ("s", ["1.00", "20.0"])
+
+
+def test_records_are_flattened_in_order_and_searched_shallow_first() -> None:
+    record = {"b": {"x": 1, "y": {"z": True}}, "a": None, "x": 2, "e": {}}
+    assert list(flatten(record)) == [("b.x", "1"), ("b.y.z", "true"), ("a", DASH), ("x", "2"), ("e", "{}")]
+    assert find(record, "x") == 2
+    assert find(record, "absent", "z") is True
+    assert find(record, "absent") is None
