@@ -35,19 +35,22 @@ class TokenGaps:
                 self.histogram.add(end - ns_to_quanta(chunk.sequence.last_token_ns))
 
     def _count_decode(self, pace: Pace, event: StepDone) -> None:
-        rows, count = event.decode_rows, pace.count
+        count, left = pace.count, event.decode_rows
         end_of_first = pace.end_quanta(1)
         add = self.histogram.add
-        for sequence in event.newcomers:
+        for sequence in reversed(event.batch.rows):
+            if sequence.joined_step != event.start_step:
+                break
             add(end_of_first - ns_to_quanta(sequence.joined_ns))
-        add(end_of_first - self._last_decode_quanta, rows - len(event.newcomers))
+            left -= 1
+        add(end_of_first - self._last_decode_quanta, left)
         self._last_decode_quanta = end_of_first if count == 1 else pace.end_quanta(count)
         if count == 1:
             return
         if isinstance(pace, ArithmeticPace):
-            self.histogram.add_progression(pace.first + pace.growth, pace.growth, count - 1, rows)
+            self.histogram.add_progression(pace.first + pace.growth, pace.growth, count - 1, event.decode_rows)
             return
         durations = pace.durations()
         next(durations)
         for duration in durations:
-            add(duration, rows)
+            add(duration, event.decode_rows)

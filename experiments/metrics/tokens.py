@@ -8,7 +8,7 @@ from schedlab.events import StepDone
 
 def samples_later_token(chunk: Chunk) -> bool:
     """True if the chunk ends a re-prefill: it covers outputs too, so the token that it samples has a former one."""
-    return chunk.samples and chunk.start + chunk.count > chunk.sequence.num_prompt_tokens
+    return chunk.samples and chunk.start + chunk.num_tokens > chunk.sequence.num_prompt_tokens
 
 
 def blocks_by_iteration(event: StepDone) -> list[int]:
@@ -22,3 +22,10 @@ def blocks_by_iteration(event: StepDone) -> list[int]:
     second = -(event.start_step + 1) % len(rows)
     cycle = rows[second::-1] + rows[:second:-1]
     return (cycle * (inside // len(cycle) + 1))[:inside]
+
+
+def blocks_during(event: StepDone, iteration: int) -> int:
+    """Blocks in use during the step's `iteration`-th iteration (0-based), that one's growth included."""
+    if iteration == 0:
+        return event.used_blocks
+    return event.used_blocks + event.batch.growth_blocks(event.start_step + 1 - event.batch.step, iteration)

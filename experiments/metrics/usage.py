@@ -12,13 +12,14 @@ from schedlab.request import FinishReason
 
 
 def growth_area(grown: list[int], pace: Pace) -> int:
-    """Blocks times quanta, from each block's hand-out to the end of the run; `grown[j]` blocks before iteration j + 1."""
+    """Blocks times quanta, from each hand-out to the end of the run; `grown[i - 1]` blocks came before iteration i."""
     end = pace.end_quanta(pace.count)
     if not isinstance(pace, ArithmeticPace):
         return sum(blocks * (end - pace.end_quanta(i)) for i, blocks in enumerate(grown, start=1) if blocks)
     linear = sum(map(mul, grown, range(1, len(grown) + 1)))
     triangles = sum(map(mul, grown, accumulate(range(len(grown))))) if pace.growth else 0
-    return sum(grown) * (end - pace.start_quanta) - pace.first * linear - pace.growth * triangles
+    later: int = pace.first * linear + pace.growth * triangles
+    return sum(grown) * (end - pace.start_quanta) - later
 
 
 class Usage:
@@ -91,7 +92,7 @@ class Usage:
         if blocks > self.peak_blocks:
             self.peak_blocks = blocks
         for chunk in event.chunks:
-            self.computed_prefill_tokens += chunk.count
+            self.computed_prefill_tokens += chunk.num_tokens
             self.output_tokens += samples_later_token(chunk)
 
     def _note_arrival(self, arrival_ns: int) -> None:
