@@ -60,7 +60,7 @@ def write_overview_png(
         draw_batch_and_queue(axes[0, 1], line, colours)
         draw_kv(axes[1, 0], line, pool_blocks(summary, config, line), colours)
         draw_by_length(axes[1, 1], column(requests, "prompt_tokens"), latencies["ttft"], colours)
-        titles = ("latency: share of requests within", "rows in the batch, requests waiting", "KV pool in use", "TTFT")
+        titles = ("requests served within", "batch and queue", "KV pool in use", "TTFT")
         for ax, title in zip(axes.flat, titles, strict=True):
             ax.set_title(title, loc="left", fontsize=9, color=colours.ink, fontweight="bold")
         buffer = BytesIO()
@@ -95,7 +95,7 @@ def draw_kv(ax: Axes, line: Timeline, pool: float | None, colours: Palette) -> N
     scale = pool or 1.0
     x, _ = time_axis(line.end_s)
     draw_series(ax, x, line.mean["kv_blocks"] / scale, line.peak["kv_blocks"] / scale, colours.first, "KV blocks")
-    finish_time_line(ax)
+    finish_time_line(ax, least=1.0 / scale)
     if pool:
         ax.set_ylim(0, max(1.0, ax.get_ylim()[1]) if line.peak["kv_blocks"].max() > 0.5 * pool else None)
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -111,11 +111,11 @@ def start_time_line(ax: Axes, line: Timeline, colours: Palette) -> bool:
     return True
 
 
-def finish_time_line(ax: Axes) -> None:
-    """Start the value axis at zero and write its numbers in full."""
+def finish_time_line(ax: Axes, least: float = 1.0) -> None:
+    """Start the value axis at zero, let it reach `least` or more, and write its numbers in full."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.margins(x=0.01)
-    ax.set_ylim(0, max(ax.get_ylim()[1], 1e-9))
+    ax.set_ylim(0, max(ax.get_ylim()[1], least))
     ax.yaxis.set_major_locator(MaxNLocator(5))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))

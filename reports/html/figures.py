@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Stand-ins for the page's colours: values that nothing else in a picture uses.
 STAND_INS = Palette(ink="#010a01", faint="#010a02", first="#010a03", second="#010a04", target="#010a05")
 NAMES = ("ink", "faint", "first", "second", "target")
-HALF, WIDE, SQUARE = (5.2, 2.8), (10.6, 2.0), (10.6, 4.2)
+HALF, WIDE, SQUARE = (5.2, 2.7), (10.6, 2.0), (10.6, 4.2)
 EMPTY_HEIGHT = 0.7
 RASTER_DPI = 110
 LATENCIES = (
@@ -144,7 +144,8 @@ def _svg(name: str, size: tuple[float, float], alt: str, draw: Callable[[Axes], 
     with rc_context(MATPLOTLIB_SETTINGS):
         canvas = Canvas(figsize=size)
         width, height = size
-        axes = canvas.add_axes((0.66 / width, 0.42 / height, 1 - 0.78 / width, 1 - 0.66 / height))
+        below = 0.28 if size == HALF else 0.42
+        axes = canvas.add_axes((0.66 / width, below / height, 1 - 0.78 / width, 1 - (below + 0.24) / height))
         draw(axes)
         if not axes.axison:
             canvas.set_size_inches(width, EMPTY_HEIGHT)
