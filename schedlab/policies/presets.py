@@ -52,9 +52,9 @@ MET = Preset(
     name="met",
     policy="fifo",
     source=(
-        "Metrale Engine 1.0.0-beta-preview: 8 sequences, prefill chunks of 8,192 on block boundaries, first chunks alone "
-        "and later ones fused with decode, every token a request may produce is committed, the row with the fewest "
-        "outputs is preempted, 64 tokens of immunity, smallest first with one spare block on return"
+        "Metrale Engine 1.0.0-beta-preview: 8 sequences, prefill chunks of 8,192 on block boundaries, first chunks "
+        "alone and later ones fused with decode, every token a request may produce is committed, the row with the "
+        "fewest outputs is preempted, 64 tokens of immunity, smallest first with one spare block on return"
     ),
     fields={
         "max_num_seqs": 8,
