@@ -58,7 +58,7 @@ def write_overview_png(
             axes[0, 0], [("TTFT", latencies["ttft"]), ("E2E", latencies["e2e"]), ("queue", latencies["queue"])], colours
         )
         draw_batch_and_queue(axes[0, 1], line, colours)
-        draw_kv(axes[1, 0], line, pool_blocks(summary, config, line), colours)
+        draw_kv(axes[1, 0], line, pool_blocks(summary, config), colours)
         draw_by_length(axes[1, 1], column(requests, "prompt_tokens"), latencies["ttft"], colours)
         titles = ("requests served within", "batch and queue", "KV pool in use", "TTFT")
         for ax, title in zip(axes.flat, titles, strict=True):

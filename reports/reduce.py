@@ -118,12 +118,11 @@ def _interval_widths_s(end_ns: Floats) -> Floats:
     return widths / 1e9
 
 
-def pool_blocks(summary: Mapping[str, Any], config: Mapping[str, Any], line: Timeline) -> float | None:
-    """Blocks in the pool: as recorded, else what the recorded peak share implies; None if neither is known."""
+def pool_blocks(summary: Mapping[str, Any], config: Mapping[str, Any]) -> float | None:
+    """Blocks in the pool: what the peak's blocks and share imply, else as configured; None if neither is known."""
     use = section(summary, "kv_use")
-    recorded = find({"use": use, "config": config}, "pool_blocks", "num_blocks", "kv_blocks", "num_kv_blocks")
-    if is_number(recorded) and recorded > 0:
-        return float(recorded)
-    most = float(line.peak["kv_blocks"].max(initial=0.0))
-    peak = use.get("peak")
-    return most / peak if most and is_number(peak) and 0 < peak <= 1 else None
+    blocks, share = use.get("peak_blocks"), use.get("peak")
+    if is_number(blocks) and is_number(share) and blocks > 0 and share > 0:
+        return float(round(blocks / share))
+    configured = find(config, "num_blocks", "kv_blocks")
+    return float(configured) if is_number(configured) and configured > 0 else None

@@ -90,6 +90,8 @@ def ending(requests: Mapping[str, Any]) -> str:
     """How many requests ended for which reason."""
     reasons = section(requests, "finished")
     parts = [f"{number(count)} {clean(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
+    if requests.get("unfinished"):
+        parts.append(f"{number(requests['unfinished'])} unfinished")
     refused = requests.get("refused", reasons.get("refused"))
     return ", ".join([*parts, f"{number(refused)} refused"])
 

@@ -145,7 +145,7 @@ def _svg(name: str, size: tuple[float, float], alt: str, draw: Callable[[Axes], 
         canvas = Canvas(figsize=size)
         width, height = size
         below = 0.28 if size == HALF else 0.42
-        axes = canvas.add_axes((0.66 / width, below / height, 1 - 0.78 / width, 1 - (below + 0.24) / height))
+        axes = canvas.add_axes((0.66 / width, below / height, 1 - 0.92 / width, 1 - (below + 0.24) / height))
         draw(axes)
         if not axes.axison:
             canvas.set_size_inches(width, EMPTY_HEIGHT)

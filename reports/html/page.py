@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
-TARGET_NAMES = dict(LATENCIES)
+TARGET_NAMES = {**dict(LATENCIES), "itl": "ITL (share of gaps, not of requests)"}
 MOST_ROWS = 400
 
 
@@ -58,7 +58,7 @@ def render(
         endings=endings(summary),
         facts=facts(summary, run),
         cdfs=latency_figures(latencies, summary, targets),
-        lines=time_line_figures(line, pool_blocks(summary, config, line)),
+        lines=time_line_figures(line, pool_blocks(summary, config)),
         length=length_figure(requests, latencies["ttft"]),
         config=_rows(config),
         run=_rows(run),
@@ -109,9 +109,8 @@ def attainment(summary: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, fl
 def endings(summary: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, float]]]:
     """Requests by the reason of their end, as (reason, count, share of all that arrived)."""
     ended = section(summary, "requests")
-    counts = {clean(reason): count for reason, count in section(ended, "finished").items() if is_number(count)}
-    if is_number(ended.get("refused")):
-        counts["refused"] = ended["refused"]
+    reasons = {**section(ended, "finished"), **{key: ended[key] for key in ("refused", "unfinished") if key in ended}}
+    counts = {clean(reason): count for reason, count in reasons.items() if is_number(count) and count > 0}
     total = ended.get("arrived") if is_number(ended.get("arrived")) else sum(counts.values())
     return [(reason, number(count), share_cell(count / total if total else None)) for reason, count in counts.items()]
 

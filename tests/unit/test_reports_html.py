@@ -114,6 +114,15 @@ def test_notes_and_key_figures_are_there(tmp_path: Path) -> None:
         assert figure in page.text, figure
 
 
+def test_endings_name_what_is_left_and_no_reason_that_nothing_had(tmp_path: Path) -> None:
+    run = made_run(10)
+    run.summary["requests"] = {"arrived": 8, "refused": 0, "finished": {"length": 6, "timeout": 0}, "unfinished": 2}
+    text, _ = report(tmp_path, run)
+    endings = text[text.index("How requests ended") :]
+    rows = re.findall(r'<th scope="row">(\w+)</th><td class="num">([\d,]+)</td><td class="num">([^<]*)</td>', endings)
+    assert rows == [("length", "6", "75.0 %"), ("unfinished", "2", "25.0 %")]
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert report(tmp_path, made_run(2_000))[0] == report(tmp_path, made_run(2_000))[0]
 

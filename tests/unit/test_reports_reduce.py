@@ -66,8 +66,8 @@ def test_an_interval_that_took_no_time_has_no_rate() -> None:
     assert line.mean["running"].tolist() == [3]
 
 
-def test_pool_size_is_read_or_follows_from_the_peak_share() -> None:
-    line = bin_timeline(pd.DataFrame({"t_ns": [1, 2], "kv_blocks": [100, 450]}))
-    assert pool_blocks({}, {"scheduler": {"num_blocks": 900}}, line) == 900
-    assert pool_blocks({"kv_use": {"peak": 0.5}}, {}, line) == 900
-    assert pool_blocks({}, {}, line) is None
+def test_pool_size_follows_from_the_peak_or_is_configured() -> None:
+    configured = {"scheduler": {"num_blocks": 900}}
+    assert pool_blocks({"kv_use": {"peak": 0.5, "peak_blocks": 600}}, configured) == 1_200
+    assert pool_blocks({"kv_use": {"peak": 0.0, "peak_blocks": 0}}, configured) == 900
+    assert pool_blocks({}, {}) is None

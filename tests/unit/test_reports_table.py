@@ -45,6 +45,12 @@ def test_everything_promised_is_printed() -> None:
         assert words in text, words
 
 
+def test_a_partial_run_says_what_is_unfinished_and_leaves_out_reasons_that_nothing_had() -> None:
+    run = made_run(10)
+    run.summary["requests"] = {"arrived": 9, "refused": 0, "finished": {"length": 5, "error": 0}, "unfinished": 4}
+    assert "9 arrived, 5 length, 4 unfinished, 0 refused" in printed(run)
+
+
 def test_an_empty_run_shows_dashes() -> None:
     text = printed(empty_run())
     assert row(text, "TTFT") == ["TTFT", *[DASH] * 5, "ms"]
