@@ -97,7 +97,7 @@ class SimDevice:
 
     def _pace(self, step: Step, start_quanta: int, most: int) -> Pace:
         batch = step.decode
-        rows = len(batch) if batch is not None else 0
+        rows = len(batch.rows) if batch is not None else 0
         context_tokens = batch.context_tokens if batch is not None else 0
         windowed_tokens, growing_rows = self._no_window
         if batch is not None and batch.windowed is not None:

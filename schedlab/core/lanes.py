@@ -36,7 +36,7 @@ def _start(core: Scheduler) -> Step | None:
         sequence = core.starting.popleft()
         if sequence.state is not State.PREFILLING:
             continue
-        device_is_idle = not core.batch and len(core.prefilling) == len(core.starting) + 1
+        device_is_idle = not core.batch.rows and len(core.prefilling) == len(core.starting) + 1
         most = config.max_num_batched_tokens
         if config.max_prefill_tokens and not device_is_idle:
             most = min(most, config.max_prefill_tokens)
@@ -49,12 +49,12 @@ def _start(core: Scheduler) -> Step | None:
 
 def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
     make_room_for_decoding(core)
-    for sequence in core.batch.growing(0):
-        block = core.pool.allocate(1)[0]
+    growing = core.batch.growing(0)
+    for sequence, block in zip(growing, core.pool.allocate(len(growing)), strict=True):
         sequence.block_table.append(block)
         core.in_flight_growth.append(Growth(0, sequence, block))
     chunks = _chunks(core) if with_chunks and core.prefilling else ()
-    if not core.batch:
+    if not core.batch.rows:
         return Step(chunks, None) if chunks else None
     core.in_flight_used_blocks = core.pool.used_blocks
     if chunks:
@@ -157,12 +157,15 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
 def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> None:
     """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count."""
     batch = core.batch
-    wants_growth = core.bus.wants_growth
-    for iteration, rows in batch.growing_after(iterations) if iterations > 1 else ():
-        for sequence, block in zip(rows, core.pool.allocate(len(rows)), strict=True):
-            sequence.block_table.append(block)
-            if wants_growth:
-                core.in_flight_growth.append(Growth(iteration, sequence, block))
+    if iterations > 1:
+        blocks = iter(core.pool.allocate(batch.growth_blocks(1, iterations - 1)))
+        wants_growth = core.bus.wants_growth
+        for iteration, rows in batch.growing_after(iterations):
+            for sequence in rows:
+                block = next(blocks)
+                sequence.block_table.append(block)
+                if wants_growth:
+                    core.in_flight_growth.append(Growth(iteration, sequence, block))
     batch.step += iterations
     batch.last_step_ns = now_ns
     if core.ledger is not None:

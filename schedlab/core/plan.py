@@ -53,7 +53,7 @@ def make(core: Scheduler) -> Plan:
         _admit(core)
     if core.inbox.closed and not core.sequences:
         return Plan((), shutdown=True)
-    if core.batch or core.prefilling:
+    if core.batch.rows or core.prefilling:
         return Plan(LANES[core.config.fusion])
     return Plan(())
 
@@ -125,7 +125,7 @@ def make_room_for_decoding(core: Scheduler) -> bool:
     """Preempt until the next iteration's new blocks are free; tells whether anyone had to go."""
     batch, evicted = core.batch, False
     while len(batch.growing(0)) > core.pool.free_blocks:
-        if len(batch) + len(core.prefilling) == 1:
+        if len(batch.rows) + len(core.prefilling) == 1:
             _end_too_large(core, next(iter(batch.rows)))
             break
         core.preempt(core.policy.yield_(core.view, list(core.view.owners())), "decode")

@@ -77,13 +77,14 @@ class Scheduler:
 
     @property
     def free_seats(self) -> int:
-        return self.config.max_num_seqs - len(self.batch) - len(self.prefilling) - self._ending_prefills()
+        owners = len(self.batch.rows) + len(self.prefilling)
+        return self.config.max_num_seqs - owners - (self._ending_prefills() if self.ending else 0)
 
     @property
     def token_budget(self) -> int:
         if self.config.fusion is Fusion.NONE:
             return self.config.max_num_batched_tokens
-        return self.config.max_num_batched_tokens - len(self.batch)
+        return self.config.max_num_batched_tokens - len(self.batch.rows)
 
     @property
     def in_line(self) -> bool:

@@ -93,7 +93,7 @@ class View:
     @property
     def oldest_token_ns(self) -> int | None:
         """When the active row that has waited longest got its newest token; None without active rows."""
-        return self._core.batch.oldest_token_ns() if self._core.batch else None
+        return self._core.batch.oldest_token_ns() if self._core.batch.rows else None
 
     def outputs(self, sequence: Sequence) -> int:
         """Output tokens of any sequence so far."""
