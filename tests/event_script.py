@@ -214,13 +214,17 @@ def play(script: EventScript, operations: list[tuple[str, int, int]]) -> None:
             script.finish(sequence, FinishReason.CANCELLED)
 
 
-OPERATIONS = ("arrive", "refuse", "admit", "resume", "chunk", "mixed", "decode", "preempt", "finish", "wait")
+OPERATIONS = (
+    *("arrive", "refuse", "admit", "resume", "chunk", "mixed", "decode", "preempt", "finish", "wait"),
+    *("enter", "return"),
+)
 
 
 def _play_one(script: EventScript, name: str, which: int, size: int) -> None:
     pools = {
         "admit": script.waiting,
         "resume": script.parked,
+        "return": script.parked,
         "chunk": script.prefilling,
         "mixed": script.prefilling,
         "preempt": [*script.batch.rows, *script.prefilling],
@@ -232,6 +236,13 @@ def _play_one(script: EventScript, name: str, which: int, size: int) -> None:
     duration = ns_to_quanta(1 + which * 7 * MS) + which
     if name == "arrive":
         script.arrive(1 + size, tenant=f"t{which % 3}", session=f's"{which}')
+    elif name == "enter":
+        entering = script.arrive(1 + size)
+        script.admit(entering)
+        script.chunk(entering, 1 + size, duration, with_decode=which % 2 == 0)
+    elif name == "return":
+        script.resume(chosen)
+        script.chunk(chosen, chosen.num_known, duration, with_decode=which % 2 == 0)
     elif name == "refuse":
         script.refuse(1 + size)
     elif name == "wait":

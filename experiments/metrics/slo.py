@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.metrics.latency import TokenGaps
 from experiments.metrics.requests import RequestTable
-from experiments.metrics.stats import clean, ratio
+from experiments.metrics.stats import clean, present, ratio
 from experiments.metrics.tables import as_numpy
 from schedlab.errors import UsageError
 from schedlab.pace import ns_to_quanta
@@ -79,12 +79,9 @@ def measure(slo: Slo, table: RequestTable, gaps: TokenGaps, seconds: float) -> d
         else:
             good = good & met[name]
             attainment[name] = ratio(int(met[name].sum()), len(table))
-    document: dict[str, Any] = {
-        "targets_s": {name: target_ns / _NS_PER_S for name, target_ns in slo.targets_ns.items()},
-        "attainment": {name: share for name, share in attainment.items() if share is not None},
-    }
-    if len(table):
-        document["goodput_share"] = ratio(int(good.sum()), len(table))
-    if seconds:
-        document["goodput_requests_per_s"] = clean(int(good.sum()) / seconds)
-    return document
+    return present(
+        targets={name: target_ns / _NS_PER_S for name, target_ns in slo.targets_ns.items()},
+        share=ratio(int(good.sum()), len(table)),
+        requests_per_s=clean(int(good.sum()) / seconds) if seconds else None,
+        attainment=present(**attainment),
+    )

@@ -25,6 +25,11 @@ def ratio(part: int, whole: int) -> float | None:
     return clean(part / whole) if whole else None
 
 
+def present(**figures: Any) -> dict[str, Any]:
+    """The figures that exist, in the order given."""
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
 def table_of_values(values: npt.NDArray[Any], unit: int) -> dict[str, Any]:
     """Count, mean, percentiles (linear between ranks) and maximum, in multiples of `unit`; of no value the count."""
     import numpy as np

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.metrics.latency import TokenGaps
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.slo import Slo, measure
-from experiments.metrics.stats import clean, ratio, table_of_histogram, table_of_values
+from experiments.metrics.stats import clean, present, ratio, table_of_histogram, table_of_values
 from experiments.metrics.tables import as_numpy, exact_sum
 from experiments.metrics.usage import Usage
 from schedlab.pace import QUANTA_PER_NS, ns_to_quanta
@@ -64,14 +64,14 @@ class Summary:
         document: dict[str, Any] = {
             "requests": self._counts(),
             "duration_s": clean(self._seconds),
-            "latency": self._latency(),
+            **self._latencies(),
             "throughput": self._throughput(),
             "kv_use": self._kv_use(),
             "batch": self._batch(),
             **self._totals(),
         }
         if self.slo:
-            document["slo"] = measure(self.slo, self.requests, self.gaps, self._seconds)
+            document["goodput"] = measure(self.slo, self.requests, self.gaps, self._seconds)
         return document
 
     @property
@@ -88,7 +88,7 @@ class Summary:
             "unfinished": self.usage.arrived - sum(ended.values()),
         }
 
-    def _latency(self) -> dict[str, dict[str, Any]]:
+    def _latencies(self) -> dict[str, dict[str, Any]]:
         table = self.requests
         arrival, last = as_numpy(table.arrival_ns), as_numpy(table.last_token_ns)
         first, admitted = as_numpy(table.first_token_ns), as_numpy(table.admitted_ns)
@@ -114,34 +114,36 @@ class Summary:
             "requests_per_s": int(table.ended_by(*COMPLETE).sum()),
             "output_tokens_per_s": usage.output_tokens,
             "total_tokens_per_s": usage.output_tokens + prompt_tokens,
-            "iterations_per_s": usage.steps,
         }
         return {name: clean(total / self._seconds) for name, total in rates.items()} if self.duration_quanta else {}
 
     def _kv_use(self) -> dict[str, Any]:
-        usage = self.usage
-        mean = ratio(usage.block_quanta, usage.busy_quanta)
-        shares = {
-            "mean_share": ratio(usage.block_quanta, usage.busy_quanta * (self.num_blocks or 0)),
-            "peak_share": ratio(usage.peak_blocks, self.num_blocks or 0),
-        }
-        return {"mean_blocks": mean, "peak_blocks": usage.peak_blocks, **shares} if mean is not None else {}
+        """Blocks in use over the time in steps, and as shares of the pool."""
+        usage, pool = self.usage, self.num_blocks or 0
+        return present(
+            mean=ratio(usage.block_quanta, usage.busy_quanta * pool),
+            peak=ratio(usage.peak_blocks, pool),
+            mean_blocks=ratio(usage.block_quanta, usage.busy_quanta),
+            peak_blocks=usage.peak_blocks if usage.busy_quanta else None,
+        )
 
     def _batch(self) -> dict[str, Any]:
-        mean = ratio(self.usage.decode_tokens, self.usage.decode_steps)
-        return {} if mean is None else {"mean_rows": mean, "peak_rows": self.usage.peak_rows}
+        """Decode rows per iteration that has any."""
+        usage = self.usage
+        mean = ratio(usage.decode_tokens, usage.decode_steps)
+        return present(mean=mean, peak=usage.peak_rows if usage.decode_steps else None)
 
     def _totals(self) -> dict[str, Any]:
         table, usage = self.requests, self.usage
-        totals: dict[str, Any] = {
-            "steps": usage.steps,
-            "preemptions": usage.preemptions,
-            "recomputed_tokens": table.recomputed_tokens,
-            "swaps": sum(table.swaps),
-            "prompt_tokens": exact_sum(as_numpy(table.prompt_tokens)[self._prompt_done()]),
-            "cached_tokens": exact_sum(as_numpy(table.cached_tokens)),
-            "computed_prefill_tokens": usage.computed_prefill_tokens,
-            "output_tokens": usage.output_tokens,
-        }
-        busy_share = ratio(usage.busy_quanta, self.duration_quanta)
-        return totals if busy_share is None else {**totals, "busy_share": busy_share}
+        return present(
+            steps=usage.steps,
+            iterations_per_s=clean(usage.steps / self._seconds) if self.duration_quanta else None,
+            busy_share=ratio(usage.busy_quanta, self.duration_quanta),
+            preemptions=usage.preemptions,
+            recomputed_tokens=table.recomputed_tokens,
+            swaps=sum(table.swaps),
+            prompt_tokens=exact_sum(as_numpy(table.prompt_tokens)[self._prompt_done()]),
+            cached_tokens=exact_sum(as_numpy(table.cached_tokens)),
+            computed_prefill_tokens=usage.computed_prefill_tokens,
+            output_tokens=usage.output_tokens,
+        )
