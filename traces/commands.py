@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+if TYPE_CHECKING:
+    from traces.trace import Trace
+
 app = typer.Typer(no_args_is_help=True, help="Look into traces, convert them, make them, fetch the public ones.")
 
-
-@app.callback()
-def _group() -> None:
-    """Keeps `inspect` a subcommand however many there are."""
+_TRACE = typer.Argument(help="A trace file or folder, - for standard input, or a shipped model's name.")
+_OUT = typer.Argument(help="The file to write: .csv or .jsonl, with .gz behind it or not.")
+_STRICT = typer.Option(False, "--strict", help="Refuse rows out of order instead of sorting them.")
+_SHIFT = typer.Option(
+    False, "--shift-negative", help="Start the trace at 0 where negative stamps are refused otherwise."
+)
+_ROWS = typer.Option(None, help="Rows of a model (default: as many as its original).")
+_SEED = typer.Option(0, help="Seed of everything that is drawn.")
+_RATE = typer.Option(None, help="ServeGen: requests per second of all clients together (default 10).")
+_DURATION_S = typer.Option(600.0, "--duration", help="ServeGen: seconds to draw.")
 
 
 @app.command()
 def inspect(
-    trace: str = typer.Argument(help="A trace file or folder, - for standard input, or a shipped model's name."),
+    trace: str = _TRACE,
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
-    strict: bool = typer.Option(False, help="Refuse rows out of order instead of sorting them."),
-    shift_negative: bool = typer.Option(
-        False, help="Move the earliest stamp to 0 where negative stamps are refused otherwise."
-    ),
+    strict: bool = _STRICT,
+    shift_negative: bool = _SHIFT,
+    rows: int | None = _ROWS,
+    seed: int = _SEED,
+    rate: float | None = _RATE,
+    duration_s: float = _DURATION_S,
 ) -> None:
     """Say what a trace holds: rows kept and dropped, quantiles, burstiness, prefix sharing."""
     from traces.display import show_summary, watched
@@ -29,8 +42,122 @@ def inspect(
     from traces.options import ReadOptions
     from traces.summary import summarise
 
-    summary = summarise(open_trace(trace, options=ReadOptions(strict=strict, shift_negative=shift_negative)), watched)
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
+    summary = summarise(open_trace(trace, options=options), watched)
     if as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2, allow_nan=False))
     else:
         show_summary(summary)
+
+
+@app.command()
+def convert(
+    trace: str = _TRACE,
+    out: Path = _OUT,
+    merge: list[str] = typer.Option([], help="Another trace to merge with; may be given again."),
+    rate_scale: float | None = typer.Option(None, help="Arrivals so many times as dense."),
+    from_s: float | None = typer.Option(None, help="Keep what arrives from this second on."),
+    to_s: float | None = typer.Option(None, help="Keep what arrives before this second."),
+    first_row: int = typer.Option(0, help="Begin with this row, counted from 0."),
+    limit: int | None = typer.Option(None, help="Keep so many rows."),
+    cap_prompt: int | None = typer.Option(None, help="Cut prompts to so many tokens."),
+    cap_output: int | None = typer.Option(None, help="Cut outputs to so many tokens."),
+    resample: int | None = typer.Option(None, help="Draw so many rows with replacement."),
+    anonymise: bool = typer.Option(False, "--anonymise", help="Number sessions, tenants and block ids anew."),
+    strict: bool = _STRICT,
+    shift_negative: bool = _SHIFT,
+    rows: int | None = _ROWS,
+    seed: int = _SEED,
+    rate: float | None = _RATE,
+    duration_s: float = _DURATION_S,
+) -> None:
+    """Write a trace in schedlab's own format. Transforms apply in the order of the options below."""
+    from traces import transforms
+    from traces.open import open_trace
+    from traces.options import ReadOptions
+
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
+    result = open_trace(trace, options=options)
+    if merge:
+        result = transforms.merge([result, *(open_trace(other, options=options) for other in merge)])
+    if from_s is not None or to_s is not None:
+        result = transforms.slice_time(result, _ns(from_s or 0.0), _ns(to_s) if to_s is not None else 1 << 62)
+    if first_row:
+        result = transforms.slice_rows(result, first_row, 1 << 62)
+    if limit is not None:
+        result = transforms.limit(result, limit)
+    if rate_scale is not None:
+        result = transforms.scale_rate(result, rate_scale)
+    if cap_prompt is not None or cap_output is not None:
+        result = transforms.cap(result, cap_prompt, cap_output)
+    if resample is not None:
+        result = transforms.resample(result, resample, seed)
+    _write(transforms.anonymise(result) if anonymise else result, out)
+
+
+@app.command()
+def generate(
+    out: Path = _OUT,
+    arrivals: str = typer.Option(
+        "poisson",
+        help="poisson, gamma:CV, weibull:CV, onoff:ON_S,OFF_S, diurnal:AMPLITUDE, "
+        "clients:N,SKEW,CV, or a model's name.",
+    ),
+    lengths: str = typer.Option(
+        "azure-conv-like",
+        help="fixed:P,O, uniform:P1-P2,O1-O2, "
+        "lognormal:PMEDIAN,PSIGMA,OMEDIAN,OSIGMA, a model's name, or a file to draw from.",
+    ),
+    rows: int = typer.Option(..., help="Requests to draw."),
+    rate: float | None = typer.Option(None, help="Mean arrivals per second."),
+    seed: int = _SEED,
+) -> None:
+    """Draw a trace from an arrival process and a length model."""
+    from traces.generators.spec import generate as draw
+
+    _write(draw(arrivals, lengths, rows, seed, rate), out)
+
+
+@app.command()
+def fetch(
+    name: str = typer.Argument("", help="A public trace; --list shows them."),
+    out: Path = typer.Option(Path(), help="The folder to put it in."),
+    show: bool = typer.Option(False, "--list", help="List the public traces with their licences."),
+) -> None:
+    """Download a public trace from its own repository and check its SHA-256."""
+    from schedlab.errors import UsageError
+    from traces.catalogue import originals
+    from traces.display import show_catalogue, watched
+    from traces.fetch import fetch as bring
+    from traces.fetch import target_of
+
+    if show:
+        show_catalogue()
+        return
+    if not name:
+        raise UsageError("fetch: name a public trace; schedlab trace fetch --list shows them")
+    files = originals(name)
+    target = target_of(files, out)
+    for original in watched(files, len(files), "files"):
+        bring(original, target if len(files) > 1 else out)
+    repository = files[0].repository
+    typer.echo(f"{target}: {repository.licence}, {repository.credit}")
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _write(trace: Trace, out: Path) -> None:
+    """Write a trace and say what it holds."""
+    from traces.display import watched
+    from traces.writers import write_trace
+
+    rows = write_trace(trace, out, watched)
+    report = trace.report
+    kind = "modelled" if trace.is_model else "original"
+    typer.echo(f"{out}: {rows:,} rows, {kind} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
+    for reason, dropped in report.dropped.items():
+        typer.echo(f"dropped: {reason}: {dropped:,}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")

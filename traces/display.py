@@ -5,40 +5,40 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import cast
+from typing import TypeVar, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from traces.record import TraceRecord
+from traces.catalogue import catalogue
 from traces.summary import LEVELS, Summary
 
 _PATIENCE_S = 2.0
-_STRIDE_ROWS = 1_000
+_STRIDE = 1_000
+T = TypeVar("T")
 
 
-def watched(records: Iterable[TraceRecord], rows: int) -> Iterator[TraceRecord]:
-    """The same records; a progress bar on standard error appears when they take more than two seconds."""
+def watched(items: Iterable[T], total: int, unit: str = "rows") -> Iterator[T]:
+    """The same items; a progress bar on standard error appears when they take more than two seconds."""
     console = Console(stderr=True)
     started = time.monotonic()
     bar: Progress | None = None
     try:
-        for done, record in enumerate(records):
-            if done % _STRIDE_ROWS == 0 and time.monotonic() - started > _PATIENCE_S:
-                bar = bar or _bar(console, rows)
+        for done, item in enumerate(items):
+            if (done % _STRIDE == 0 or total < _STRIDE) and time.monotonic() - started > _PATIENCE_S:
+                bar = bar or _bar(console, total, unit)
                 bar.update(bar.task_ids[0], completed=done)
-            yield record
+            yield item
     finally:
         if bar:
             bar.stop()
 
 
-def _bar(console: Console, rows: int) -> Progress:
-    bar = Progress(
-        TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True
-    )
-    bar.add_task("rows", total=rows or None)
+def _bar(console: Console, total: int, unit: str) -> Progress:
+    columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(unit, total=total or None)
     bar.start()
     return bar
 
@@ -96,3 +96,12 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def show_catalogue() -> None:
+    """The public traces that `fetch` knows."""
+    table = Table("name", "files", "licence", "credit", "repository")
+    for name, files in catalogue().items():
+        repository = files[0].repository
+        table.add_row(name, str(len(files)), repository.licence, repository.credit, repository.at)
+    Console(file=sys.stdout).print(table)

@@ -37,15 +37,18 @@ class Format:
 class FileTrace:
     """A file with one of the known formats; see `Trace` for the contract."""
 
-    def __init__(self, source: Source, kind: Format, options: ReadOptions) -> None:
+    def __init__(
+        self, source: Source, kind: Format, options: ReadOptions, modelled: tuple[str, ...] | None = None
+    ) -> None:
         self.name = source.name if source.name == "stdin" else source.path.name
         self.format = kind.name
-        self.is_model = kind.is_model
+        self.is_model = kind.is_model or modelled is not None
         if kind.refusal:
             raise UsageError(f"{source.name}: {kind.refusal}")
         self._source = source
         self._kind = kind
         self._options = options
+        self._notes = modelled or ()
         self._sha256 = ""
         self._stats: TraceStats | None = None
         self._report: ReadReport | None = None
@@ -92,7 +95,7 @@ class FileTrace:
         return iter(_in_order(list(raw))) if stats.reordered_rows or stats.scattered_turns else raw
 
     def _new_report(self) -> ReadReport:
-        return ReadReport(self.format, self._source.name)
+        return ReadReport(self.format, self._source.name, notes=list(self._notes))
 
     def _refuse_disorder(self, raw: TraceStats) -> None:
         if raw.reordered_rows and self._options.strict:

@@ -13,8 +13,9 @@
 | hash_block_tokens | tokens in each such block | 0 |
 
 CSV has a header line with any subset of the columns in any order; an empty cell is an absent field. JSONL leaves
-absent fields out. Any other field is refused. UTF-8, with or without a byte-order mark, any line end, `.gz` or not.
-Empty lines are skipped.
+absent fields out. Any other field is refused. A first line `# {"schedlab_modelled": [notes]}` (JSONL: the object
+alone) marks a trace that was drawn and not recorded. UTF-8, with or without a byte-order mark, any line end, `.gz` or
+not. Empty lines are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedlab.errors import UsageError
-from traces.detect import Head
+from traces.detect import MARK, MARK_FIELD, Head
 from traces.fields import Place, cells, count, ids, json_object, text, whole
 from traces.file_trace import Format
 from traces.options import ReadOptions
@@ -39,6 +40,7 @@ def read_csv(source: Source, options: ReadOptions, report: ReadReport) -> Iterat
     with source.text() as lines:
         place = Place(source.name)
         columns: list[str] = []
+        started: dict[str, None] = {}
         plain = False
         kept = 0
         for place.line, line in enumerate(lines, 1):
@@ -53,11 +55,13 @@ def read_csv(source: Source, options: ReadOptions, report: ReadReport) -> Iterat
             except ValueError:
                 if not line.strip():
                     continue
+                if not columns and line.startswith(MARK):
+                    continue
                 if not columns:
                     columns = _columns(place, line)
                     plain = columns == list(REQUIRED)
                     continue
-                record = _from_cells(place, columns, cells(line), options)
+                record = _from_cells(place, columns, cells(line), options, started)
             kept += 1
             yield record
         report.rows_read += kept
@@ -68,16 +72,19 @@ def read_jsonl(source: Source, options: ReadOptions, report: ReadReport) -> Iter
     """Records of the JSONL form, in file order."""
     with source.text() as lines:
         place = Place(source.name)
+        started: dict[str, None] = {}
         kept = 0
         for place.line, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             row = json_object(place, line)
+            if not kept and MARK_FIELD in row:
+                continue
             _refuse_unknown(place, list(row))
             if "hash_ids" in row:
                 row["hash_ids"] = ids(place, "hash_ids", row["hash_ids"])
             kept += 1
-            yield _from_row(place, row, options)
+            yield _from_row(place, row, options, started)
         report.rows_read += kept
         report.rows_kept += kept
 
@@ -96,17 +103,20 @@ def _refuse_unknown(place: Place, names: list[str]) -> None:
         place.refuse(unknown[0], f"is not a field of the schedlab format; known: {', '.join(FIELDS)}")
 
 
-def _from_cells(place: Place, columns: list[str], values: list[str], options: ReadOptions) -> TraceRecord:
+def _from_cells(
+    place: Place, columns: list[str], values: list[str], options: ReadOptions, started: dict[str, None]
+) -> TraceRecord:
     if len(values) != len(columns):
         place.refuse("row", f"{len(values)} cells, the header has {len(columns)}")
     row: dict[str, object] = {name: value for name, value in zip(columns, values, strict=True) if value.strip()}
     if "hash_ids" in row:
         listed = str(row["hash_ids"]).strip()
         row["hash_ids"] = tuple(count(place, "hash_ids", item) for item in listed.split()) if listed != "-" else ()
-    return _from_row(place, row, options)
+    return _from_row(place, row, options, started)
 
 
-def _from_row(place: Place, row: dict[str, object], options: ReadOptions) -> TraceRecord:
+def _from_row(place: Place, row: dict[str, object], options: ReadOptions, started: dict[str, None]) -> TraceRecord:
+    """The record of a row. `started` keeps the sessions whose first turn has been read."""
     for name in REQUIRED:
         if name not in row:
             place.refuse(name, "is missing")
@@ -118,6 +128,10 @@ def _from_row(place: Place, row: dict[str, object], options: ReadOptions) -> Tra
             values[name] = whole(place, name, value)
     record = TraceRecord(**values, hash_ids=row.get("hash_ids"))  # type: ignore[arg-type]
     _check(place, record, options)
+    if record.think_ns < 0 and record.session:
+        started[record.session] = None
+    elif record.think_ns >= 0 and record.session not in started:
+        place.refuse("think_ns", f"session {record.session!r} has no turn with an arrival before this one")
     return record
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
-from traces.generators.normal import CHUNK_ROWS, Floats, level_scores, uniform_of
+from traces.generators.normal import CHUNK_ROWS, Floats, check_table, level_scores, uniform_of
 
 Stamps = NDArray[np.int64]
 NS_PER_S = 1e9
@@ -136,6 +136,12 @@ class EmpiricalGaps:
     level_weight: float = 0.0
     level_decay: float = 0.0
     kind: ClassVar[str] = "empirical"
+
+    def __post_init__(self) -> None:
+        check_table(self.probabilities, self.gaps_ns)
+        positive("mean_gap_ns", self.mean_gap_ns)
+        if not (0.0 <= self.level_weight <= 1.0 and 0.0 <= self.level_decay < 1.0):
+            raise UsageError("level_weight must lie in 0..1 and level_decay in 0..1, 1 excluded")
 
     def params(self) -> dict[str, object]:
         return {"kind": self.kind, **asdict(self)}

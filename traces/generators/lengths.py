@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
 from traces.generators.arrivals import positive
-from traces.generators.normal import CHUNK_ROWS, Floats, correlated_scores, uniform_of
+from traces.generators.normal import CHUNK_ROWS, Floats, check_table, correlated_scores, uniform_of
 
 Tokens = NDArray[np.int64]
 _LONGEST_TOKENS = 1 << 30
@@ -121,6 +121,8 @@ class Quantiles:
     kind: ClassVar[str] = "quantiles"
 
     def __post_init__(self) -> None:
+        check_table(self.probabilities, self.prompt_tokens)
+        check_table(self.probabilities, self.output_tokens)
         check_correlation(self.correlation)
 
     def params(self) -> dict[str, object]:

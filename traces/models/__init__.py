@@ -11,6 +11,8 @@ from traces.options import ReadOptions
 from traces.source import Source
 
 if TYPE_CHECKING:
+    from traces.generators.arrivals import EmpiricalGaps
+    from traces.generators.lengths import Quantiles
     from traces.generators.synthetic import SyntheticTrace
 
 FOLDER = Path(__file__).parent
@@ -21,35 +23,47 @@ def model_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
+def model_path(name: str) -> Path | None:
+    """Where a shipped model lies, or a model file that is given by its path; None for anything else."""
+    path = Path(name)
+    if path.suffix == ".json" and path.is_file():
+        return path
+    return FOLDER / f"{name}.json" if name in model_names() else None
+
+
 def open_model(name: str, options: ReadOptions) -> SyntheticTrace:
     """A shipped model as a trace. UsageError when there is no such model."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
+    if name not in model_names():
         raise UsageError(f"{name}: no such model; shipped models: {', '.join(model_names())}")
-    return open_model_file(Source(path), options)
+    return open_model_file(Source(FOLDER / f"{name}.json"), options)
 
 
 def open_model_file(source: Source, options: ReadOptions) -> SyntheticTrace:
     """A model that `python -m traces.fit` wrote, as a trace of `options.rows` rows drawn with `options.seed`."""
+    from traces.generators.synthetic import SyntheticTrace
+
+    gaps, lengths, model = load_model(source)
+    rows = int(model["rows"]) if options.rows is None else options.rows
+    origin = f"modelled, not original: drawn from {model['name']}, fitted to {model['source']['title']}"
+    notes = (origin, model["source"]["credit"])
+    return SyntheticTrace(model["name"], gaps, lengths, rows, options.seed, notes)
+
+
+def load_model(source: Source) -> tuple[EmpiricalGaps, Quantiles, dict[str, Any]]:
+    """The gaps and lengths of a model file, and its values as they are written. UsageError when it is not one."""
     from traces.generators.arrivals import EmpiricalGaps
     from traces.generators.lengths import Quantiles
-    from traces.generators.synthetic import SyntheticTrace
 
     with source.text() as lines:
         try:
             model = json.load(lines)
-            arrivals = EmpiricalGaps(**_tuples(model["arrivals"]))
-            lengths = Quantiles(**_tuples(model["lengths"]))
-            rows = int(model["rows"]) if options.rows is None else options.rows
-            notes = (
-                f"modelled, not original: drawn from {model['name']}, fitted to {model['source']['title']}",
-                model["source"]["credit"],
-            )
-            name = str(model["name"])
-        except (ValueError, TypeError, KeyError) as error:
+            gaps, lengths = EmpiricalGaps(**_tuples(model["arrivals"])), Quantiles(**_tuples(model["lengths"]))
+            if not (isinstance(model["name"], str) and {"title", "credit"} <= model["source"].keys() and model["rows"]):
+                raise ValueError("name, rows and source are needed")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise UsageError(f"{source.name}: not a schedlab model ({problem}); fit it with traces.fit") from error
-    return SyntheticTrace(name, arrivals, lengths, rows, options.seed, notes)
+    return gaps, lengths, model
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""A mix of clients in the manner of ServeGen: few send most, and each is bursty in its own way."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from operator import itemgetter
+
+import numpy as np
+
+from schedlab.errors import UsageError
+from traces.generators.arrivals import Gamma, positive
+from traces.generators.lengths import Lengths
+from traces.record import TraceRecord
+from traces.report import ReadReport
+from traces.trace import TraceStats, scan_records
+
+
+@dataclass(frozen=True)
+class Mix:
+    """`clients` of them share `rate`:
+
+    client i (from 1) gets a share as 1 / i^skew. Their gaps are gamma with this cv.
+    """
+
+    rate: float
+    clients: int
+    skew: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+        positive("cv", self.cv)
+        if self.clients < 1 or not 0.0 <= self.skew < 20.0:
+            raise UsageError(f"clients {self.clients}, skew {self.skew:g}: at least 1 client, and a skew in 0..20")
+
+    def rates(self) -> list[float]:
+        """Requests per second of each client."""
+        weights = [(client + 1) ** -self.skew for client in range(self.clients)]
+        return [self.rate * weight / sum(weights) for weight in weights]
+
+
+class ClientMix:
+    """Requests of a mix, tenant by tenant on streams of their own; see `Trace` for the contract."""
+
+    format = "model"
+    is_model = True
+    closed_loop = False
+
+    def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int) -> None:
+        if rows < 1:
+            raise UsageError(f"rows is {rows}; at least 1 is needed")
+        self.name = "clients"
+        self._mix = mix
+        self._lengths = lengths
+        self._rows = rows
+        self._seed = seed
+        self._stats: TraceStats | None = None
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the canonical JSON of every parameter, seed and rows included."""
+        params = {"mix": asdict(self._mix), "lengths": self._lengths.params(), "rows": self._rows, "seed": self._seed}
+        return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def report(self) -> ReadReport:
+        """All rows are kept."""
+        return ReadReport(self.format, self.name, self._rows, self._rows, notes=["modelled, not original"])
+
+    def scan(self) -> TraceStats:
+        """The facts of the trace, from one pass; later calls cost nothing."""
+        if self._stats is None:
+            self._stats = scan_records(self.records())
+        return self._stats
+
+    def records(self) -> Iterator[TraceRecord]:
+        """The same requests on every call, ties to the lowest client."""
+        streams = [self._client(number, rate) for number, rate in enumerate(self._mix.rates())]
+        return islice(heapq.merge(*streams, key=itemgetter(0)), self._rows)
+
+    def _client(self, number: int, rate: float) -> Iterator[TraceRecord]:
+        seeds = np.random.SeedSequence([self._seed, number]).spawn(2)
+        gap_rng, length_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in seeds)
+        tenant = f"client-{number}"
+        lengths = self._lengths.chunks(length_rng)
+        for stamps in Gamma(rate, self._mix.cv).chunks(gap_rng):
+            prompts, outputs = next(lengths)
+            for arrival, prompt, output in zip(stamps.tolist(), prompts.tolist(), outputs.tolist(), strict=True):
+                yield TraceRecord(arrival, prompt, output, tenant=tenant)
