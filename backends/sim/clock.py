@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable
 
 import simpy
 from simpy.events import Event, EventPriority
 
 from schedlab.pace import ns_to_quanta, quanta_to_ns
 
+DUE = EventPriority(1)
 # Everything that happens at an instant happens before anyone plans at that instant.
 AFTER_ALL_ELSE = EventPriority(2)
 Callback = Callable[[Event], None]
 
 
 class Alarm(Event):
-    """An event that fires at a time, like a SimPy timeout whose priority may be chosen."""
+    """An event that fires after a delay, like a SimPy timeout whose priority may be chosen."""
 
-    def __init__(self, env: simpy.Environment, at_quanta: int, callback: Callback, priority: EventPriority) -> None:
-        super().__init__(env)
+    def __init__(self, env: simpy.Environment, delay_quanta: int, callback: Callback, priority: EventPriority) -> None:
+        self.env = env
+        self.callbacks = [callback]
         self._ok = True
         self._value = None
-        assert self.callbacks is not None
-        self.callbacks.append(callback)
-        env.schedule(self, priority, at_quanta - int(env.now))
+        env.schedule(self, priority, delay_quanta)
 
 
 class SimClock:
-    """One simulated time line, shared by any number of devices, schedulers and sources of requests."""
+    """One simulated time line, shared by any number of devices, schedulers and sources of requests.
+
+    SimPy keeps whatever numbers it is given: with whole delays from a whole start the time stays a whole number.
+    """
 
     __slots__ = ("env",)
 
@@ -36,14 +38,15 @@ class SimClock:
         self.env = simpy.Environment(initial_time=0)
 
     def now_quanta(self) -> int:
-        return int(self.env.now)
+        now: int = self.env.now  # type: ignore[assignment]
+        return now
 
     def now_ns(self) -> int:
-        return quanta_to_ns(int(self.env.now))
+        return quanta_to_ns(self.env.now)  # type: ignore[arg-type]
 
     def at(self, at_quanta: int, callback: Callback) -> Alarm:
         """Call back at a time, or now if it is past."""
-        return Alarm(self.env, max(at_quanta, self.now_quanta()), callback, EventPriority(1))
+        return Alarm(self.env, max(at_quanta - self.now_quanta(), 0), callback, DUE)
 
     def at_ns(self, at_ns: int, callback: Callback) -> Alarm:
         """Call back at the start of a nanosecond, or now if it is past."""
@@ -51,10 +54,11 @@ class SimClock:
 
     def after_all_else(self, callback: Callback) -> Alarm:
         """Call back at this instant, when everything else that is due at it has happened."""
-        return Alarm(self.env, self.now_quanta(), callback, AFTER_ALL_ELSE)
+        return Alarm(self.env, 0, callback, AFTER_ALL_ELSE)
 
-    def process(self, generator: Generator[Event, Any, Any]) -> simpy.Process:
-        return self.env.process(generator)
+    def is_instant_over(self) -> bool:
+        """Has everything happened that is due at this instant?"""
+        return self.env.peek() > self.env.now
 
     def run(self) -> None:
         """Until nothing is due any more. Errors of callbacks come out of here."""

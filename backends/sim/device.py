@@ -60,10 +60,14 @@ class SimDevice:
     def launch(self, step: Step) -> StepTicket:
         """Begin a step when the copies that it names have ended."""
         assert self._in_flight is None, "one step at a time"
-        start_quanta = max([self.clock.now_quanta(), *(self.links.end_quanta(ticket) for ticket in step.after)])
+        start_quanta = self.clock.now_quanta()
+        for copy in step.after:
+            start_quanta = max(start_quanta, self.links.end_quanta(copy))
+        ends_row = 1
         if step.decode is not None:
-            self._ends.welcome(step.decode)
-        ends_row = self._ends.iterations_left(step.decode) if step.decode is not None else 1
+            if step.decode.newcomers:
+                self._ends.welcome(step.decode)
+            ends_row = self._ends.iterations_left(step.decode)
         pace = self._pace(step, start_quanta, min(step.repeat, ends_row))
         self._num_launches += 1
         ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)

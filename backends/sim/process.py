@@ -37,8 +37,11 @@ class SimProcess:
         self._resume(None)
 
     def _resume(self, answer: StepResult | None) -> None:
+        clock = self._clock
         try:
             command = self._loop.send(answer)
+            while type(command) is Idle and command.until_ns <= clock.now_ns() and clock.is_instant_over():
+                command = self._loop.send(None)
         except StopIteration:
             self.done = True
             return

@@ -175,21 +175,21 @@ def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> None:
 def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int) -> None:
     if not core.bus.on_step_done:
         return
-    decoding = step.decode is not None
+    batch, decoding = core.batch, step.decode is not None
     event = StepDone(
-        pace=result.pace,
-        chunks=step.chunks,
-        decode_rows=len(core.batch) if decoding else 0,
-        context_tokens=context_tokens if decoding else 0,
-        start_step=start_step,
-        batch=core.batch,
-        newcomers=tuple(core.batch.newcomers) if decoding else (),
-        used_blocks=core.in_flight_used_blocks,
-        growth=core.in_flight_growth,
-        num_waiting=len(core.waiting),
-        num_prefilling=len(core.prefilling),
-        num_parked=len(core.parked),
-        tokens=result.tokens,
+        result.pace,
+        step.chunks,
+        len(batch.rows) if decoding else 0,
+        context_tokens if decoding else 0,
+        start_step,
+        batch,
+        tuple(batch.newcomers) if decoding else (),
+        core.in_flight_used_blocks,
+        core.in_flight_growth,
+        len(core.waiting),
+        len(core.prefilling),
+        len(core.parked),
+        result.tokens,
     )
     for notify in core.bus.on_step_done:
         notify(event)
