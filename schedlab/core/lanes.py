@@ -70,7 +70,7 @@ def _run_length(core: Scheduler) -> tuple[int, int]:
     until_ns = core.deadlines[0][0] if core.deadlines else FOREVER_NS
     if len(core.waiting) or core.parked:
         until_ns = min(until_ns, core.policy.stable_until_ns(core.view))
-    most = core.limits.next_step(core.batch) - core.batch.step
+    most = core.limits.next_step() - core.batch.step
     return core.batch.affordable(core.pool.free_blocks, most), until_ns
 
 
@@ -202,7 +202,7 @@ def _end_rows(core: Scheduler, result: StepResult) -> None:
         for sequence in batch.rows:
             if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):
                 ended[sequence] = FinishReason.STOP
-    for sequence in core.limits.reached(batch):
+    for sequence in core.limits.reached():
         ended.setdefault(sequence, FinishReason.LENGTH)
     for sequence in sorted(ended, key=lambda row: row.row_index) if len(ended) > 1 else ended:
         core.ending[sequence] = ended[sequence]

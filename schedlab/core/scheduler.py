@@ -57,7 +57,7 @@ class Scheduler:
         self.batch = DecodeBatch(config.block_size, device.facts.window_tokens)
         self.parked = SortedKeyList(key=lambda sequence: policy.resume_key(self.view, sequence))
         self.ending: dict[Sequence, FinishReason] = {}
-        self.limits = OutputLimits()
+        self.limits = OutputLimits(self.batch)
         self.deadlines: list[tuple[int, int, Sequence]] = []
         self.reserved_blocks = 0
         self.num_arrived = 0
@@ -123,12 +123,9 @@ class Scheduler:
         now_ns = self.device.now_ns()
         if self.progress or len(self.inbox):
             return now_ns
-        timers = [FOREVER_NS]
-        if self.deadlines:
-            timers.append(self.deadlines[0][0])
-        if self.sequences:
-            timers.extend(time for time in (self.policy.stable_until_ns(self.view),) if time > now_ns)
-        due_ns = min(timers)
+        due_ns = self.deadlines[0][0] if self.deadlines else FOREVER_NS
+        if self.sequences and (stable_until_ns := self.policy.stable_until_ns(self.view)) > now_ns:
+            due_ns = min(due_ns, stable_until_ns)
         if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed:
             raise Stalled(self.why_stalled())
         return due_ns
