@@ -1,0 +1,58 @@
+"""The laws of scenarios.md, part 1, that hold after every event and at every tick of any run."""
+
+from __future__ import annotations
+
+from schedlab.core.scheduler import Scheduler
+from schedlab.sequence import Sequence, State
+
+
+def after_event(core: Scheduler) -> None:
+    """Blocks add up and seats are within their number, in the middle of a tick too."""
+    held = sum(len(sequence.block_table) for sequence in core.sequences.values())
+    assert held == core.pool.used_blocks, f"tables hold {held} blocks, the pool counts {core.pool.used_blocks}"
+    assert held + core.pool.free_blocks == core.pool.total_blocks
+    seats = len(core.batch) + len(core.prefilling)
+    assert seats <= core.config.max_num_seqs, f"{seats} own a seat"
+
+
+def after_tick(core: Scheduler) -> None:
+    """Every sequence is in one place that fits its state, every block in one place, every sum is right."""
+    _one_place_each(core)
+    _one_owner_each(core)
+    assert not core.ending, f"{list(core.ending)} have not retired"
+    assert core.reserved_blocks == sum(sequence.reserved_blocks for sequence in core.sequences.values())
+    assert core.reserved_blocks >= 0
+    if core.ledger is not None:
+        committed = sum(core.ledger.held_by(sequence) for sequence in core.sequences.values())
+        assert core.ledger.blocks == committed, f"the ledger says {core.ledger.blocks}, its parts are {committed}"
+    assert core.batch.context_tokens == sum(core.batch.length(row) for row in core.batch.rows)
+
+
+def at_end(core: Scheduler) -> None:
+    """Nothing is held any more."""
+    assert core.pool.used_blocks == 0 and core.reserved_blocks == 0
+    assert not core.sequences and not len(core.waiting) and not core.parked
+    assert not core.batch and not core.prefilling
+    assert core.ledger is None or core.ledger.blocks == 0
+
+
+def _one_place_each(core: Scheduler) -> None:
+    places: dict[State, list[Sequence]] = {
+        State.PENDING: list(core.waiting.candidates()),
+        State.PREFILLING: list(core.prefilling),
+        State.ACTIVE: list(core.batch.rows),
+        State.PREEMPTED: list(core.parked),
+    }
+    found = [sequence for everyone in places.values() for sequence in everyone]
+    assert len(found) == len(core.sequences), f"{found} are in a container, {list(core.sequences)} are live"
+    assert set(found) == set(core.sequences.values())
+    for state, everyone in places.items():
+        assert all(sequence.state is state for sequence in everyone), f"{state}: {everyone}"
+    for sequence in (*places[State.PENDING], *places[State.PREEMPTED]):
+        assert not sequence.block_table and not sequence.reserved_blocks, f"{sequence} waits and holds memory"
+
+
+def _one_owner_each(core: Scheduler) -> None:
+    blocks = [block for sequence in core.sequences.values() for block in sequence.block_table]
+    blocks += core.pool.free_list()
+    assert sorted(blocks) == list(range(core.pool.total_blocks)), "a block is lost or has two owners"

@@ -1,0 +1,191 @@
+"""An observer that keeps what a scenario may ask about, and checks delivery and memory while it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schedlab.core.scheduler import Scheduler
+from schedlab.device import Chunk
+from schedlab.events import Admitted, Arrived, Finished, FirstToken, Preempted, Refused, Resumed, StepDone
+from schedlab.pace import quanta_to_ns
+from schedlab.request import FinishReason
+from schedlab.sequence import Sequence
+from tests.conformance import laws
+from tests.conformance.contents import BlockContents
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One iteration: tokens computed per request, and blocks in use (of the first iteration of a run only)."""
+
+    start_ns: int
+    end_ns: int
+    tokens: dict[str, int]
+    used_blocks: int | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Who is where at the end of a tick, in order."""
+
+    now_ns: int
+    waiting: list[str]
+    running: list[str]
+    parked: list[str]
+    used_blocks: int
+    committed_blocks: int
+
+
+@dataclass
+class Lived:
+    """What became of one request."""
+
+    arrived_ns: int | None = None
+    started_ns: int | None = None
+    token_ns: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    preempted_ns: list[int] = field(default_factory=list)
+    resumed_ns: list[int] = field(default_factory=list)
+    recomputed: int = 0
+    most_blocks: int = 0
+    ended_ns: int | None = None
+    reason: FinishReason | None = None
+    error: str = ""
+
+
+class Recorder:
+    """Keeps steps, starts, preemptions, ends and snapshots by the names of the requests."""
+
+    def __init__(self, core: Scheduler, names: Mapping[int, str], lengths: Mapping[int, int | None]) -> None:
+        self.core = core
+        self.steps: list[StepRecord] = []
+        self.snapshots: list[Snapshot] = []
+        self.starts: list[str] = []
+        self.resumes: list[str] = []
+        self.preempted: list[str] = []
+        self.ends: list[str] = []
+        self.lived: dict[str, Lived] = {name: Lived() for name in names.values()}
+        self.num_events = 0
+        self._names = names
+        self._lengths = lengths
+        self._contents = BlockContents(core.config.block_size)
+        self._now_ns = 0
+
+    def tick(self) -> None:
+        """The end of a tick."""
+        core = self.core
+        laws.after_tick(core)
+        self.snapshots.append(
+            Snapshot(
+                now_ns=core.device.now_ns(),
+                waiting=[self._names[one.request_id] for one in core.waiting.candidates()],
+                running=[self._names[one.request_id] for one in core.view.owners()],
+                parked=[self._names[one.request_id] for one in core.parked],
+                used_blocks=core.pool.used_blocks,
+                committed_blocks=core.view.committed_blocks,
+            )
+        )
+
+    def on_arrived(self, event: Arrived) -> None:
+        lived = self._note(event.now_ns, event.sequence)
+        assert lived.arrived_ns is None
+        lived.arrived_ns = event.now_ns
+
+    def on_refused(self, event: Refused) -> None:
+        lived = self._note(event.now_ns, event.sequence)
+        self._end(lived, event.now_ns, FinishReason.REFUSED, event.reason)
+
+    def on_admitted(self, event: Admitted) -> None:
+        lived = self._note(event.now_ns, event.sequence)
+        assert lived.started_ns is None, "admitted twice"
+        lived.started_ns = event.now_ns
+        self.starts.append(self._name(event.sequence))
+
+    def on_preempted(self, event: Preempted) -> None:
+        self._note(event.now_ns, event.sequence).preempted_ns.append(event.now_ns)
+        self.preempted.append(self._name(event.sequence))
+
+    def on_resumed(self, event: Resumed) -> None:
+        self._note(event.now_ns, event.sequence).resumed_ns.append(event.now_ns)
+        self.resumes.append(self._name(event.sequence))
+
+    def on_first_token(self, event: FirstToken) -> None:
+        lived = self._note(event.now_ns, event.sequence)
+        assert lived.token_ns == [event.now_ns]
+
+    def on_finished(self, event: Finished) -> None:
+        lived, sequence = self._note(event.now_ns, event.sequence), event.sequence
+        assert sequence.num_outputs == len(lived.token_ns), f"{sequence}: {sequence.num_outputs} outputs counted"
+        lived.recomputed = sequence.num_recomputed_tokens
+        self._end(lived, event.now_ns, event.reason, sequence.error)
+        self.ends.append(self._name(sequence))
+
+    def on_step_done(self, event: StepDone) -> None:
+        self._tell_time(quanta_to_ns(event.pace.end_quanta(event.pace.count)))
+        self._record_iterations(event)
+        if event.decode_rows:
+            for row in event.batch.rows:
+                self._decode(event, row)
+        for chunk in event.chunks:
+            self._chunk(event, chunk)
+        laws.after_event(self.core)
+
+    def _record_iterations(self, event: StepDone) -> None:
+        tokens = {self._name(chunk.sequence): chunk.num_tokens for chunk in event.chunks}
+        rows = [self._name(row) for row in event.batch.rows] if event.decode_rows else []
+        assert len(rows) == event.decode_rows and not set(rows) & set(tokens), "a request twice in a step"
+        tokens |= dict.fromkeys(rows, 1)
+        assert all(count > 0 for count in tokens.values()) and tokens, "a step without tokens"
+        assert sum(tokens.values()) <= self.core.config.max_num_batched_tokens
+        ends = [quanta_to_ns(event.pace.end_quanta(i)) for i in range(event.pace.count + 1)]
+        for index in range(event.pace.count):
+            assert ends[index] < ends[index + 1], "a step takes time"
+            used = event.used_blocks if index == 0 else None
+            self.steps.append(StepRecord(ends[index], ends[index + 1], tokens, used))
+
+    def _decode(self, event: StepDone, row: Sequence) -> None:
+        count, length = event.pace.count, event.batch.length(row)
+        self._compute(row, length - count, count)
+        lived = self.lived[self._name(row)]
+        assert event.batch.outputs(row) - count == len(lived.token_ns), f"{row}: a token is lost or comes twice"
+        lived.token_ns += [quanta_to_ns(event.pace.end_quanta(i)) for i in range(1, count + 1)]
+        if event.tokens is not None:
+            lived.tokens.append(event.tokens[row.request_id])
+
+    def _chunk(self, event: StepDone, chunk: Chunk) -> None:
+        sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
+        assert chunk.start == sequence.num_computed, f"{sequence}: a chunk out of place"
+        assert chunk.samples == (end == sequence.num_known), f"{sequence}: sampled before all its tokens are back"
+        self._compute(sequence, chunk.start, chunk.num_tokens)
+        lived = self.lived[self._name(sequence)]
+        assert sequence.num_outputs == len(lived.token_ns)
+        has_token = sequence.max_outputs > 0 and self._lengths[sequence.request_id] != 0
+        if not (chunk.samples and has_token):
+            return
+        lived.token_ns.append(quanta_to_ns(event.pace.end_quanta(1)))
+        if event.tokens is not None:
+            lived.tokens.append(event.tokens[sequence.request_id])
+
+    def _compute(self, sequence: Sequence, start: int, count: int) -> None:
+        self._contents.write(sequence, start, count)
+        self._contents.read(sequence, start + count)
+        lived = self.lived[self._name(sequence)]
+        lived.most_blocks = max(lived.most_blocks, len(sequence.block_table))
+
+    def _note(self, now_ns: int, sequence: Sequence) -> Lived:
+        self._tell_time(now_ns)
+        laws.after_event(self.core)
+        return self.lived[self._name(sequence)]
+
+    def _tell_time(self, now_ns: int) -> None:
+        assert now_ns >= self._now_ns, f"the clock went back from {self._now_ns} to {now_ns}"
+        self._now_ns = now_ns
+        self.num_events += 1
+
+    def _end(self, lived: Lived, now_ns: int, reason: FinishReason, error: str) -> None:
+        assert lived.reason is None, "ended twice"
+        lived.ended_ns, lived.reason, lived.error = now_ns, reason, error
+
+    def _name(self, sequence: Sequence) -> str:
+        return self._names[sequence.request_id]
