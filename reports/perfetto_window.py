@@ -64,9 +64,10 @@ class TraceWindow:
         return len(self.steps) + len(self.phases) + len(self.preemptions)
 
     def add_step(self, step: StepSlice) -> None:
-        start_ns, end_ns = max(step.start_ns, self.start_ns), min(step.end_ns, self.end_ns)
-        if start_ns < end_ns and self._has_room():
-            self.steps.append(step._replace(start_ns=start_ns, end_ns=end_ns))
+        if step.start_ns < self.start_ns or step.end_ns > self.end_ns:
+            step = step._replace(start_ns=max(step.start_ns, self.start_ns), end_ns=min(step.end_ns, self.end_ns))
+        if step.start_ns < step.end_ns and self._has_room():
+            self.steps.append(step)
 
     def add_phase(self, phase: PhaseSlice) -> None:
         start_ns, end_ns = max(phase.start_ns, self.start_ns), min(phase.end_ns, self.end_ns)

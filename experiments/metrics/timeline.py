@@ -7,8 +7,9 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.metrics.growth import blocks_during
 from experiments.metrics.tables import as_numpy, write_parquet
-from experiments.metrics.tokens import blocks_during, samples_later_token
+from experiments.metrics.tokens import samples_later_token
 from schedlab.errors import UsageError
 from schedlab.events import Admitted, Arrived, Finished, FirstToken, StepDone
 from schedlab.pace import ns_to_quanta

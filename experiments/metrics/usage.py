@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-from operator import mul
-
-from experiments.metrics.tokens import blocks_by_iteration, samples_later_token
+from experiments.metrics.growth import block_quanta, grown_blocks
+from experiments.metrics.tokens import samples_later_token
 from schedlab.events import Arrived, Finished, FirstToken, Preempted, Refused, StepDone
-from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta
+from schedlab.pace import ns_to_quanta
 from schedlab.request import FinishReason
-
-
-def growth_area(grown: list[int], pace: Pace) -> int:
-    """Blocks times quanta, from each hand-out to the end of the run; `grown[i - 1]` blocks came before iteration i."""
-    end = pace.end_quanta(pace.count)
-    if not isinstance(pace, ArithmeticPace):
-        return sum(blocks * (end - pace.end_quanta(i)) for i, blocks in enumerate(grown, start=1) if blocks)
-    linear = sum(map(mul, grown, range(1, len(grown) + 1)))
-    triangles = sum(map(mul, grown, accumulate(range(len(grown))))) if pace.growth else 0
-    later: int = pace.first * linear + pace.growth * triangles
-    return sum(grown) * (end - pace.start_quanta) - later
 
 
 class Usage:
@@ -86,9 +73,9 @@ class Usage:
             self.output_tokens += rows * count
             self.peak_rows = max(self.peak_rows, rows)
         if count > 1:
-            grown = blocks_by_iteration(event)
-            self.block_quanta += growth_area(grown, pace)
-            blocks += sum(grown)
+            grown = grown_blocks(event)
+            self.block_quanta += block_quanta(grown, pace)
+            blocks += grown[-1]
         if blocks > self.peak_blocks:
             self.peak_blocks = blocks
         for chunk in event.chunks:
