@@ -11,7 +11,7 @@ from typing import IO, NoReturn
 from schedlab.errors import UsageError
 
 NS_PER_S = 1_000_000_000
-_BIGGEST = 1 << 62
+BIGGEST = 1 << 62
 
 
 class Place:
@@ -39,7 +39,7 @@ def count(place: Place, field: str, value: object) -> int:
 def whole(place: Place, field: str, value: object) -> int:
     """A whole number of any sign; `12.0` is one, `12.5`, `nan`, `true` and an empty cell are not."""
     if type(value) is int:
-        return value if -_BIGGEST < value < _BIGGEST else place.refuse(field, f"{value} is out of range")
+        return value if -BIGGEST < value < BIGGEST else place.refuse(field, f"{value} is out of range")
     exact = _exact(place, field, value)
     if exact != exact.to_integral_value():
         place.refuse(field, f"{value} is not a whole number")
@@ -49,7 +49,7 @@ def whole(place: Place, field: str, value: object) -> int:
 def duration_ns(place: Place, field: str, value: object, unit_ns: int) -> int:
     """A stamp or a duration in units of `unit_ns`, as nanoseconds; digits beyond the nanosecond are cut."""
     return (
-        value * unit_ns if type(value) is int and abs(value) < _BIGGEST else int(_exact(place, field, value) * unit_ns)
+        value * unit_ns if type(value) is int and abs(value) < BIGGEST else int(_exact(place, field, value) * unit_ns)
     )
 
 
@@ -62,7 +62,7 @@ def _exact(place: Place, field: str, value: object) -> Decimal:
         exact = Decimal(str(value).strip())
     except InvalidOperation:
         place.refuse(field, f"{value!r} is not a number")
-    if not exact.is_finite() or abs(exact) >= _BIGGEST:
+    if not exact.is_finite() or abs(exact) >= BIGGEST:
         place.refuse(field, f"{value} is out of range")
     return exact
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from traces.clock import wall_clock
 from traces.detect import Head
-from traces.fields import Place, cells, count
+from traces.fields import BIGGEST, Place, cells, count
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -42,7 +42,7 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
                     raise ValueError
                 stamp, prompt_text, output_text = line.split(",")
                 now, prompt, output = clock(stamp), int(prompt_text), int(output_text)
-                if prompt < 0 or output < 0:
+                if not (0 <= prompt < BIGGEST and 0 <= output < BIGGEST):
                     raise ValueError
             except ValueError:
                 if not line.strip():

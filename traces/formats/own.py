@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from schedlab.errors import UsageError
 from traces.detect import MARK, MARK_FIELD, Head
-from traces.fields import Place, cells, count, ids, json_object, text, whole
+from traces.fields import BIGGEST, Place, cells, count, ids, json_object, text, whole
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -49,7 +49,7 @@ def read_csv(source: Source, options: ReadOptions, report: ReadReport) -> Iterat
                     raise ValueError
                 arrival_text, prompt_text, output_text = line.split(",")
                 arrival, prompt, output = int(arrival_text), int(prompt_text), int(output_text)
-                if arrival < 0 or prompt < 1 or output < 0:
+                if not (0 <= arrival < BIGGEST and 1 <= prompt < BIGGEST and 0 <= output < BIGGEST):
                     raise ValueError
                 record = TraceRecord(arrival, prompt, output)
             except ValueError:

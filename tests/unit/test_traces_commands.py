@@ -1,0 +1,136 @@
+"""`schedlab trace`: what a person types and reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from schedlab.errors import UsageError
+from traces import fetch as fetching
+from traces.catalogue import Original, catalogue
+from traces.commands import app
+from traces.open import open_trace
+
+DATA = Path(__file__).parent / "data" / "traces"
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_inspect_json_says_what_was_read_kept_and_dropped() -> None:
+    found = json.loads(run("inspect", DATA / "lmcache.jsonl", "--json"))
+    assert found["report"]["rows_read"] == 3
+    assert found["report"]["dropped"] == {"empty prompt": 1}
+    assert found["rows"] == 2
+    assert found["prefix"] == {"input_tokens": 164, "hit_tokens": 64, "blocks": 2}
+    assert found["quantiles"]["prompt_tokens"] == {"p50": 64, "p90": 100, "p95": 100, "p99": 100, "max": 100}
+    assert found["trace"]["kind"] == "original"
+
+
+def test_inspect_says_plainly_that_a_trace_is_modelled() -> None:
+    text = run("inspect", "azure-conv-like")
+    assert "modelled trace" in text
+    assert "modelled, not original" in text
+    assert "19,366" in text
+
+
+def test_inspect_of_a_table_without_rows_has_no_numbers_to_divide(tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("arrival_ns,prompt_tokens,output_tokens\n")
+    found = json.loads(run("inspect", path, "--json"))
+    assert (found["rows"], found["gap_cv"], found["peak_to_mean"]) == (0, None, None)
+    assert "rows read" in run("inspect", path)
+
+
+def test_convert_writes_what_its_transforms_leave(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    text = run("convert", DATA / "burstgpt_v1.csv", out, "--limit", 2, "--rate-scale", 2, "--cap-prompt", 500)
+    assert [record[:3] for record in open_trace(out).records()] == [(0, 472, 18), (20 * 10**9, 500, 230)]
+    assert "2 rows, original (5 read, 3 dropped)" in text
+    assert "dropped: past the limit of 2: 1" in text
+
+
+def test_convert_merges_slices_and_anonymises(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl.gz"
+    run(
+        "convert",
+        DATA / "vidur.csv",
+        out,
+        "--merge",
+        DATA / "dynamo.jsonl",
+        "--from-s",
+        0.04,
+        "--to-s",
+        1,
+        "--anonymise",
+    )
+    assert [(r.arrival_ns, r.session) for r in open_trace(out).records()] == [
+        (10**7, "s0"),
+        (0, "s0"),
+        (46 * 10**7, ""),
+    ]
+
+
+def test_generate_writes_a_trace_that_says_it_is_modelled(tmp_path: Path) -> None:
+    out = tmp_path / "g.csv"
+    run("generate", out, "--rate", 10, "--rows", 100, "--lengths", "fixed:64,8", "--seed", 3)
+    trace = open_trace(out)
+    assert {record[1:3] for record in trace.records()} == {(64, 8)}
+    assert trace.is_model
+
+
+def test_fetch_lists_every_public_trace_with_its_licence() -> None:
+    text = run("fetch", "--list")
+    assert text.count("Apache-2.0") >= 5
+    for name, files in catalogue().items():
+        assert all(len(original.sha256) == 64 for original in files), name
+        assert all(original.address.startswith("https://raw.githubusercontent.com/") for original in files)
+
+
+def local(path: Path, sha256: str) -> Original:
+    known = catalogue()["azure-conv-2023"][0]
+    return Original("x", "x.csv", path.as_uri(), sha256, known.repository)
+
+
+def test_fetch_keeps_a_file_only_when_its_bytes_are_right(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"abc")
+    good = local(source, hashlib.sha256(b"abc").hexdigest())
+    target = fetching.fetch(good, tmp_path / "new" / "folder")
+    assert target.read_bytes() == b"abc"
+    source.unlink()
+    assert fetching.fetch(good, tmp_path / "new" / "folder") == target, "what is there already is not fetched again"
+    source.write_bytes(b"abd")
+    target.unlink()
+    with pytest.raises(UsageError, match="other bytes than expected"):
+        fetching.fetch(good, tmp_path / "new" / "folder")
+    assert not list((tmp_path / "new" / "folder").iterdir())
+
+
+def test_a_fetch_that_fails_names_the_address_in_one_line(tmp_path: Path) -> None:
+    missing = local(tmp_path / "absent", "0" * 64)
+    with pytest.raises(UsageError) as error:
+        fetching.fetch(missing, tmp_path)
+    assert missing.address in str(error.value)
+    assert "by hand" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_fetch_of_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="known: azure-code-2023"):
+        run("fetch", "nothing")
+
+
+def test_the_commands_load_no_table_library_at_start_up() -> None:
+    code = "import sys, traces.commands; print([m for m in ('numpy', 'pandas', 'traces.open') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
