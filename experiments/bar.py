@@ -1,0 +1,61 @@
+"""A run's progress on standard error: a bar on a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from experiments.watch import Progress, Show
+from reports.units import duration, number
+
+PATIENCE_S = 2.0
+SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Show]:
+    """Whom to tell how far a run of `total` requests has come."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("replay"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with RichProgress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("replay", total=total, figures="")
+
+        def show(now: Progress) -> None:
+            bar.update(task, completed=now.requests, figures=figures(now), refresh=True)
+
+        yield show
+
+
+def figures(now: Progress) -> str:
+    """Simulated time, wall time and output tokens per second of wall time."""
+    rate = number(round(now.output_tokens / now.wall_s)) if now.wall_s else "0"
+    return f"simulated {duration(now.simulated_ns / 1e9)} in {duration(now.wall_s)}, {rate} tokens/s"
+
+
+class _Lines:
+    """Nothing from a run that is over in two seconds."""
+
+    def __init__(self) -> None:
+        self._next_s = PATIENCE_S
+
+    def __call__(self, now: Progress) -> None:
+        if now.wall_s >= self._next_s:
+            self._next_s = now.wall_s + SECONDS_BETWEEN_LINES
+            left_s = now.wall_s / now.requests * (now.total - now.requests) if now.requests else None
+            ending = "" if left_s is None else f", about {duration(left_s)} left"
+            print(f"replay: {now.requests:,} of {now.total:,} requests, {figures(now)}{ending}", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""The sentences that stand with a replay's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from experiments import truth
+from experiments.setup import Setup
+
+
+def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
+    """What a reader must know before the numbers, most important first."""
+    return list(_sentences(setup, summary))
+
+
+def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
+    if summary["partial"]:
+        yield "partial: the run was interrupted; only what had happened until then is counted"
+    yield from _about_the_trace(setup, summary["trace_rows"])
+    if setup.options.cost == "roofline" and not setup.options.cost_set:
+        yield truth.sentence()
+    yield setup.limit.sentence()
+    cut = summary["cut_outputs"]
+    if cut["requests"]:
+        yield f"{cut['requests']:,} outputs were cut by a limit; they lack {cut['tokens']:,} tokens of the trace"
+    yield from _about_losses(summary)
+
+
+def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
+    trace, report = setup.workload.trace, setup.workload.report
+    if not trace.is_model:
+        yield f"original trace, sha256 {trace.sha256[:12]}…"
+    yield from report.notes
+    dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
+    reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""
+    yield f"{rows['read']:,} rows read{dropped}{reordered}, {rows['sent']:,} sent"
+
+
+def _about_losses(summary: Mapping[str, Any]) -> Iterator[str]:
+    for what in ("refused", "failed"):
+        for group in summary[what]:
+            yield f"{group['count']:,} {what}; the first is request {group['first_request']}: {group['reason']}"
+    if summary["unsent_turns"]:
+        yield f"{summary['unsent_turns']:,} turns were never sent: a turn before them in their session got no answer"

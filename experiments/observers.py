@@ -1,0 +1,56 @@
+"""The observers of a replay, and what of them is no table of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from experiments.metrics.latency import TokenGaps
+from experiments.metrics.requests import RequestTable
+from experiments.metrics.timeline import Timeline
+from experiments.metrics.usage import Usage
+from experiments.request_maker import RequestMaker
+from reports.perfetto import PerfettoRecorder
+from schedlab.events import EventBus, Finished, Refused
+from schedlab.request import FinishReason
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Reasons:
+    """Observer: why requests were refused or failed, grouped by the sentence without its numbers."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, dict[str, Any]] = {}
+        self.failed: dict[str, dict[str, Any]] = {}
+
+    def on_refused(self, event: Refused) -> None:
+        _count(self.refused, event.sequence.request_id, event.reason)
+
+    def on_finished(self, event: Finished) -> None:
+        if event.reason is FinishReason.ERROR:
+            _count(self.failed, event.sequence.request_id, event.sequence.error)
+
+
+def _count(groups: dict[str, dict[str, Any]], request_id: int, reason: str) -> None:
+    group = groups.setdefault(_NUMBER.sub("N", reason), {"count": 0, "first_request": request_id, "reason": reason})
+    group["count"] += 1
+
+
+class Observers:
+    """All that look at one run."""
+
+    def __init__(self, maker: RequestMaker, perfetto_window_ns: tuple[int, int] | None) -> None:
+        self.maker = maker
+        self.requests = RequestTable()
+        self.gaps = TokenGaps()
+        self.usage = Usage()
+        self.timeline = Timeline()
+        self.reasons = Reasons()
+        self.perfetto = PerfettoRecorder(perfetto_window_ns)
+
+    def add_to(self, bus: EventBus) -> None:
+        """Subscribe every one of them."""
+        everyone = (self.requests, self.gaps, self.usage, self.timeline, self.reasons, self.perfetto, self.maker)
+        for observer in everyone:
+            bus.add(observer)

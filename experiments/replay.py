@@ -1,0 +1,118 @@
+"""Replays a trace on a simulated device."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.sim.clock import SimClock
+from backends.sim.device import SimDevice
+from backends.sim.outputs import Lengths
+from backends.sim.process import SimProcess
+from experiments.arrivals import OpenLoopSource, SessionSource
+from experiments.event_log import EventLog
+from experiments.observers import Observers
+from experiments.request_maker import RequestMaker
+from experiments.result import ReplayResult
+from experiments.setup import Setup
+from experiments.watch import Show, Stopped, StopSignal, Watch
+from schedlab.core.scheduler import Scheduler
+from schedlab.device import DeviceFacts
+from schedlab.errors import Stalled
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is executed and watched. None of it changes its results.
+
+    Attributes:
+        leap: repeat decode steps in closed form.
+        check: verify the laws of the run after every tick.
+        events_path: where to write the decision log.
+        perfetto_window_ns: part of the simulated time to record; None = the busiest 60 s.
+        stop: asks the run to end early.
+        show: is told how far the run has come.
+    """
+
+    leap: bool = True
+    check: bool = False
+    events_path: Path | None = None
+    perfetto_window_ns: tuple[int, int] | None = None
+    stop: StopSignal | None = None
+    show: Show | None = None
+
+
+def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
+    """Run to the end, or until it is asked to stop.
+
+    Raises:
+        Stalled: work is left that nothing will ever move.
+        InvariantViolation: a law does not hold (with `check`).
+        UsageError: a row of the trace is wrong, or the decision log cannot be written.
+    """
+    how = how or RunOptions()
+    started, cpu_started = time.perf_counter(), time.process_time()
+    clock, outputs = SimClock(), Lengths()
+    facts = DeviceFacts(setup.hardware.name, setup.num_blocks, setup.cost.window_tokens)
+    device = SimDevice(clock, setup.cost, outputs, facts)
+    core = Scheduler(setup.scheduler, setup.policy, device, leap=how.leap)
+    maker = RequestMaker(setup.limit, setup.scheduler.max_model_len, outputs)
+    observers = Observers(maker, how.perfetto_window_ns)
+    observers.add_to(core.bus)
+    if how.check:
+        from schedlab.invariants import Checker
+
+        Checker().attach(core)
+    log = EventLog(how.events_path) if how.events_path else None
+    if log is not None:
+        core.bus.add(log)
+    process = SimProcess(clock, core, device)
+    source = _source(setup, clock, core, maker)
+    if isinstance(source, SessionSource):
+        core.bus.add(source)
+    core.bus.add(
+        Watch(observers.requests, observers.usage, setup.workload.stats.rows, how.stop or StopSignal(), how.show)
+    )
+    try:
+        stopped = _run_clock(clock)
+    finally:
+        if log is not None:
+            log.close()
+    if not stopped and not process.done:
+        raise Stalled(core.why_stalled() if core.sequences else "the run has ended before its last request came")
+    unsent_turns = source.unsent_turns if isinstance(source, SessionSource) else 0
+    wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
+    return ReplayResult(setup, observers, unsent_turns, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _source(setup: Setup, clock: SimClock, core: Scheduler, maker: RequestMaker) -> OpenLoopSource | SessionSource:
+    kind = SessionSource if setup.workload.stats.closed_loop else OpenLoopSource
+    return kind(clock, core.inbox, maker, setup.workload.records())
+
+
+def _run_clock(clock: SimClock) -> bool:
+    """True if the run was stopped before its end."""
+    try:
+        with _rare_collections():
+            clock.run()
+    except Stopped:
+        return True
+    return False
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """What a run makes is freed by reference counts; scanning it for cycles again and again finds nothing."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,0 +1,39 @@
+"""`schedlab replay` on a terminal: what is about to run, its progress, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from experiments.bar import progress
+from experiments.command import Job, execute
+from reports.perfetto import parse_window
+from reports.table import print_summary
+
+
+def replay_on_terminal(
+    options: Mapping[str, Any], *, out: Path | None, events: bool, check: bool, leap: bool, perfetto_window: str | None
+) -> bool:
+    """Replay, write the files and print the summary; True if Ctrl-C ended it early.
+
+    Raises:
+        SchedlabError: as `experiments.command.execute` does.
+    """
+    job = Job(
+        options,
+        out=out,
+        events=events,
+        check=check,
+        leap=leap,
+        perfetto_window_ns=parse_window(perfetto_window) if perfetto_window else None,
+        stoppable=True,
+        progress=progress,
+    )
+    result = execute(job)
+    console = Console(highlight=False, soft_wrap=True)
+    print_summary(console, result.summary, result.config, result.run, result.notes)
+    console.print(f"results in {result.folder}", markup=False)
+    return result.partial

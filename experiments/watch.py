@@ -1,0 +1,94 @@
+"""Looks at a run from the outside while it goes on: shows how far it has come, and stops it when asked to."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import NamedTuple, Self
+
+from experiments.metrics.requests import RequestTable
+from experiments.metrics.usage import Usage
+from schedlab.events import Refused, StepDone
+from schedlab.pace import quanta_to_ns
+
+EVENTS_BETWEEN_LOOKS = 256
+SECONDS_BETWEEN_SHOWS = 0.1
+
+
+class Stopped(Exception):
+    """The run was asked to stop and has stopped between two events."""
+
+
+class Progress(NamedTuple):
+    """How far a run has come; `requests` of `total` have ended or were refused."""
+
+    requests: int
+    total: int
+    output_tokens: int
+    simulated_ns: int
+    wall_s: float
+
+
+Show = Callable[[Progress], None]
+
+
+class StopSignal:
+    """While entered, the first Ctrl-C only sets `is_set`; a second one interrupts at once."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._before: object = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            raise KeyboardInterrupt
+        self.is_set = True
+
+
+class Watch:
+    """Observer, to be added last so that every other one has seen the event after which a run stops.
+
+    The wall clock is looked at every `EVENTS_BETWEEN_LOOKS` events only, and nothing here bears on the run's results.
+    """
+
+    def __init__(self, requests: RequestTable, usage: Usage, total: int, stop: StopSignal, show: Show | None) -> None:
+        self._requests = requests
+        self._usage = usage
+        self._total = total
+        self._stop = stop
+        self._show = show
+        self._events = 0
+        self._started = self._shown = time.monotonic()
+
+    def on_refused(self, event: Refused) -> None:
+        self._count()
+
+    def on_step_done(self, event: StepDone) -> None:
+        self._count()
+
+    def _count(self) -> None:
+        if self._stop.is_set:
+            raise Stopped
+        self._events += 1
+        if self._events % EVENTS_BETWEEN_LOOKS == 0 and self._show is not None:
+            self._look(self._show)
+
+    def _look(self, show: Show) -> None:
+        now = time.monotonic()
+        if now - self._shown >= SECONDS_BETWEEN_SHOWS:
+            self._shown = now
+            usage = self._usage
+            simulated_ns = quanta_to_ns(usage.last_quanta)
+            show(Progress(len(self._requests), self._total, usage.output_tokens, simulated_ns, now - self._started))

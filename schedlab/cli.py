@@ -1,0 +1,124 @@
+"""The command line. Only what `--help` needs is imported at the start."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from schedlab.errors import InvariantViolation, SchedlabError
+from traces.commands import app as trace_app
+
+USAGE_EXIT, DEFECT_EXIT, INTERRUPT_EXIT = 2, 1, 130
+# The base of every complaint about flags, whichever package the installed typer takes it from.
+FlagError: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, help="A lab for LLM-inference schedulers: one, any device."
+)
+app.add_typer(trace_app, name="trace")
+
+
+@app.callback(invoke_without_command=True)
+def _group(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def replay(
+    trace: str = typer.Argument(
+        None,
+        help="A trace file or folder, - for standard input, a shipped model's name (default azure-conv-like), or the "
+        "config.json of an earlier run to repeat it.",
+        show_default=False,
+    ),
+    model: str = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b"),
+    hardware: str = typer.Option(None, help="A GPU's name.", show_default="h100"),
+    tp: int = typer.Option(None, help="GPUs that share the model.", show_default="1"),
+    preset: str = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm"),
+    policy: str = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's"),
+    set_: list[str] = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="A budget or rule of the scheduler or its policy; repeatable."
+    ),
+    cost: str = typer.Option(None, help="Cost model: roofline or constant.", show_default="roofline"),
+    cost_set: list[str] = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable."),
+    memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
+    num_blocks: int = typer.Option(None, help="KV blocks of the pool.", show_default="all that fit"),
+    max_tokens: str = typer.Option(
+        None,
+        metavar="N|auto|oracle",
+        help="Output limit of requests that have none of their own. auto: the smallest power of two that covers the "
+        "trace; oracle: the exact lengths.",
+        show_default="auto",
+    ),
+    rate_scale: float = typer.Option(None, help="Arrivals this many times as dense.", show_default="1"),
+    limit: int = typer.Option(None, help="Only the first rows; of a shipped model, so many rows.", show_default="all"),
+    seed: int = typer.Option(None, help="Of a modelled trace.", show_default="0"),
+    slo: str = typer.Option(None, metavar="ttft=2s,tpot=100ms", help="Latency targets: ttft, tpot, itl, e2e."),
+    out: Path = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/"),
+    events: bool = typer.Option(False, "--events", help="Write every decision to events.jsonl."),
+    check: bool = typer.Option(False, "--check", help="Verify the laws of the run after every tick."),
+    no_leap: bool = typer.Option(False, "--no-leap", help="Step every iteration; the same results, slower."),
+    perfetto_window: str = typer.Option(
+        None,
+        metavar="START-END",
+        help="Simulated seconds to show in trace.perfetto.json, like 120-180.",
+        show_default="the busiest 60 s",
+    ),
+) -> None:
+    """Replay a production trace on a simulated GPU and report how it went."""
+    from experiments.values import pairs
+
+    options: dict[str, Any] = {
+        "trace": trace,
+        "model": model,
+        "hardware": hardware,
+        "tp": tp,
+        "preset": preset,
+        "policy": policy,
+        "set": pairs("--set", set_) if set_ else None,
+        "cost": cost,
+        "cost_set": pairs("--cost-set", cost_set) if cost_set else None,
+        "memory_percent": memory_percent,
+        "num_blocks": num_blocks,
+        "max_tokens": max_tokens,
+        "rate_scale": rate_scale,
+        "limit": limit,
+        "seed": seed,
+        "slo": pairs("--slo", slo.split(",")) if slo else None,
+    }
+    from experiments.terminal import replay_on_terminal
+
+    partial = replay_on_terminal(
+        options, out=out, events=events, check=check, leap=not no_leap, perfetto_window=perfetto_window
+    )
+    if partial:
+        raise typer.Exit(INTERRUPT_EXIT)
+
+
+def main() -> None:
+    """Run the command and exit: 0 done, 2 bad input, 130 interrupted, 1 a law of the run does not hold."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except FlagError as error:
+        return _complain(error.format_message())
+    except InvariantViolation as error:
+        return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
+    except SchedlabError as error:
+        return _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted; nothing was written", INTERRUPT_EXIT)
+
+
+def _complain(message: str, code: int = USAGE_EXIT) -> int:
+    line = " ".join(message.split())
+    if line:
+        print(f"schedlab: error: {line}", file=sys.stderr)
+    return code
