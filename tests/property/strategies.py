@@ -1,0 +1,163 @@
+"""Hypothesis strategies for worlds: any legal configuration, any policy, any cost model, crowded pools, tied times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from hypothesis import strategies as st
+
+from backends.sim.costs.base import CostModel
+from backends.sim.costs.constant import Constant
+from backends.sim.costs.roofline import Roofline
+from backends.sim.specs.hardware import find_hardware
+from backends.sim.specs.models import all_models
+from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig, VictimRule
+from schedlab.policies.base import Policy
+from schedlab.policies.fifo import Fifo
+from schedlab.policies.priority import Priority
+from schedlab.policies.slai import Slai
+from tests.property.policies import Moody, Shifts, scrambled
+from tests.property.world import Session, Turn, World
+
+PolicyFactory = Callable[[SchedulerConfig], Policy]
+
+
+class Erratic(CostModel):
+    """Any duration for any step, from a single quantum up, without a pattern; with a window or without."""
+
+    def __init__(self, seed: int, most_quanta: int, window_tokens: int | None = None) -> None:
+        self._seed = seed
+        self._most_quanta = most_quanta
+        self.window_tokens = window_tokens
+
+    def step_quanta(
+        self,
+        rows: int,
+        context_tokens: int,
+        chunks: Sequence[tuple[int, int]] = (),
+        windowed_tokens: int | None = None,
+    ) -> int:
+        shape = (token for chunk in chunks for token in chunk)
+        return 1 + scrambled(self._seed, rows, context_tokens, windowed_tokens or 0, *shape) % self._most_quanta
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": "erratic", "seed": self._seed}
+
+
+@st.composite
+def configs(draw: st.DrawFn, num_blocks: int) -> SchedulerConfig:
+    """Any configuration that is not refused, with budgets small enough to bind."""
+    max_num_seqs = draw(st.integers(1, 6))
+    max_num_batched_tokens = max_num_seqs + draw(st.integers(0, 24))
+    chunked = draw(st.booleans())
+    admission = draw(st.sampled_from(AdmissionRule))
+    commit = admission is AdmissionRule.COMMIT
+    longest = 200 if chunked else max_num_batched_tokens
+    return SchedulerConfig(
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_prefill_tokens=draw(st.integers(0, 9)) if chunked else 0,
+        chunked_prefill=chunked,
+        align_chunks=chunked and draw(st.booleans()),
+        fusion=draw(st.sampled_from(Fusion)),
+        admission=admission,
+        watermark_blocks=0 if commit else draw(st.integers(0, num_blocks)),
+        watermark_tokens=draw(st.integers(-1, 20)) if commit else -1,
+        overcommit_percent=draw(st.sampled_from((100, 1, 60, 150, 400))) if commit else 100,
+        max_bypass=draw(st.integers(0, 3)),
+        victim=draw(st.sampled_from(VictimRule)),
+        resume=draw(st.sampled_from(ResumeRule)),
+        resume_headroom_blocks=draw(st.integers(0, 3)),
+        immunity_tokens=draw(st.sampled_from((0, 1, 5, 64))),
+        block_size=draw(st.sampled_from((1, 2, 3, 4, 7, 16))),
+        max_model_len=draw(st.one_of(st.just(longest), st.integers(1, longest))),
+    )
+
+
+@st.composite
+def policies(draw: st.DrawFn, config: SchedulerConfig, unit_ns: int) -> PolicyFactory:
+    """Every bundled policy and the hostile ones."""
+    kind = draw(st.sampled_from(("fifo", "slai", "priority", "moody", "shifts")))
+    if kind == "slai":
+        return partial(_slai, patience_ns=draw(st.integers(1, 6)) * unit_ns)
+    if kind == "priority":
+        evict = config.resume is ResumeRule.IN_LINE and draw(st.booleans())
+        return partial(Priority, aging_per_s=draw(st.sampled_from((0.0, 0.5, 9e5))), evict=evict)
+    if kind == "moody":
+        return partial(Moody, seed=draw(st.integers(0, 99)))
+    if kind == "shifts":
+        gate = draw(st.sampled_from(("compose", "admit")))
+        return partial(Shifts, period_ns=draw(st.integers(1, 7)) * unit_ns, gate=gate)
+    return Fifo
+
+
+def _slai(config: SchedulerConfig, patience_ns: int) -> Slai:
+    policy = Slai(config)
+    policy._patience_ns = patience_ns  # the command line gives whole milliseconds only
+    return policy
+
+
+@st.composite
+def costs(draw: st.DrawFn) -> tuple[CostModel, int]:
+    """A cost model, and a time in nanoseconds that a few of its steps take."""
+    kind = draw(st.sampled_from(("even", "odd", "erratic", "roofline")))
+    if kind == "even":
+        return Constant(step_ns=1000), 1000
+    if kind == "odd":
+        step_ns = draw(st.sampled_from((1000, 999.75, 333.3333, 1, 0.3)))
+        per_row, per_token, per_prefill = (draw(st.sampled_from((0, 1, 0.37, 100))) for _ in range(3))
+        return Constant(step_ns, per_row, per_token, per_prefill), 1000
+    window_tokens = draw(st.sampled_from((None, 1, 5, 20)))
+    if kind == "erratic":
+        most_quanta = draw(st.sampled_from((1, 1 << 10, 1 << 31)))
+        return Erratic(draw(st.integers(0, 9)), most_quanta, window_tokens), 1000
+    model = draw(st.sampled_from(sorted(all_models().values(), key=lambda model: model.name)))
+    if model.window_tokens is not None and window_tokens is not None:
+        model = replace(model, window_tokens=window_tokens)
+    return Roofline(find_hardware("h100"), model), 5_000_000
+
+
+def times(unit_ns: int) -> st.SearchStrategy[int]:
+    """Times that meet one another and the ends of even steps, and some that do not."""
+    return st.one_of(
+        st.integers(0, 30).map(lambda count: count * unit_ns), st.integers(0, 30 * unit_ns), st.integers(0, 3)
+    )
+
+
+@st.composite
+def turns(draw: st.DrawFn, unit_ns: int) -> Turn:
+    """A request with any end: natural, by its limit, by its deadline, cancelled, refused."""
+    rarely = st.integers(0, 4).map(lambda number: number == 0)
+    return Turn(
+        prompt_tokens=draw(st.one_of(st.integers(1, 12), st.integers(1, 80))),
+        output_tokens=draw(st.one_of(st.integers(0, 2), st.integers(0, 40))),
+        max_tokens=draw(st.one_of(st.just(1 << 20), st.integers(0, 2), st.integers(0, 40))),
+        priority=draw(st.integers(0, 2)),
+        timeout_ns=draw(times(unit_ns)) if draw(rarely) else None,
+        cancel_ns=draw(times(unit_ns)) if draw(rarely) else None,
+        think_ns=draw(st.one_of(st.just(0), times(unit_ns))),
+    )
+
+
+@st.composite
+def sessions(draw: st.DrawFn, unit_ns: int, most: int = 14) -> tuple[Session, ...]:
+    """Arrivals alone, together, in bursts; a few with later turns."""
+    count = draw(st.integers(1, most))
+    drawn = []
+    for _ in range(count):
+        num_turns = draw(st.sampled_from((1, 1, 1, 2, 3)))
+        drawn.append(Session(draw(times(unit_ns)), tuple(draw(turns(unit_ns)) for _ in range(num_turns))))
+    return tuple(drawn)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Everything at once."""
+    num_blocks = draw(st.one_of(st.integers(1, 12), st.integers(1, 60)))
+    config = draw(configs(num_blocks))
+    cost, unit_ns = draw(costs())
+    policy = draw(policies(config, unit_ns))
+    return World(config, policy, cost, num_blocks, draw(sessions(unit_ns)))
