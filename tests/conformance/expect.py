@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -79,6 +80,18 @@ def in_every_step_until_end(run: Recorder, value: list[str]) -> None:
     for name in value:
         present = [index for index, step in enumerate(run.steps) if name in step.tokens]
         assert present == list(range(present[0], present[-1] + 1)), f"{name} misses a step"
+
+
+@_expectation
+def max_outputs_per_step(run: Recorder, value: int) -> None:
+    """No step gives more output tokens than that."""
+    ends = Counter(end for lived in run.lived.values() for end in lived.token_ns)
+    assert max(ends.values()) <= value
+
+
+@_expectation
+def max_events_per_request_and_step(run: Recorder, value: int) -> None:
+    assert run.num_events <= value * (len(run.lived) + len(run.steps))
 
 
 @_expectation
@@ -225,6 +238,17 @@ def ended_ms(run: Recorder, value: dict[str, float]) -> None:
 
 
 @_expectation
+def phases_ms(run: Recorder, value: dict[str, list[float]]) -> None:
+    """Queue, prefill and decode time of a request; together its time from arrival to end."""
+    for name, phases in value.items():
+        lived = run.lived[name]
+        assert lived.arrived_ns is not None and lived.started_ns is not None
+        stamps = [_ms(stamp) for stamp in (lived.arrived_ns, lived.started_ns, lived.token_ns[0], lived.ended_ns)]
+        assert [after - before for before, after in pairwise(stamps)] == phases
+        assert stamps[-1] - stamps[0] == sum(phases)
+
+
+@_expectation
 def max_gap_ms(run: Recorder, value: dict[str, float]) -> None:
     """The longest time between two of a request's tokens."""
     for name, most in value.items():
@@ -232,7 +256,7 @@ def max_gap_ms(run: Recorder, value: dict[str, float]) -> None:
         assert max(b - a for a, b in pairwise(times)) <= most * NS_PER_MS
 
 
-# Who is where at the end of the last tick at or before a time.
+# Who is where when the last plan at or before a time has been made.
 
 
 @_expectation

@@ -43,7 +43,10 @@ class WatchedScheduler(Scheduler):
 
     def plan(self) -> Plan:
         self._seen = self._activity()
-        return super().plan()
+        plan = super().plan()
+        if self.watch is not None:
+            self.watch.planned()
+        return plan
 
     def launch(self, lane: Any) -> Ticket | None:
         ticket = super().launch(lane)
@@ -52,8 +55,7 @@ class WatchedScheduler(Scheduler):
 
     def end_tick(self) -> None:
         super().end_tick()
-        if self.watch is not None:
-            self.watch.tick()
+        laws.after_tick(self)
         self._check_progress()
 
     def _check_progress(self) -> None:

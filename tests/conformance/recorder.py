@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schedlab.core.scheduler import Scheduler
@@ -27,7 +27,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Who is where at the end of a tick, in order."""
+    """Who is where when a plan has been made, in order."""
 
     now_ns: int
     waiting: list[str]
@@ -47,6 +47,7 @@ class Lived:
     tokens: list[int] = field(default_factory=list)
     preempted_ns: list[int] = field(default_factory=list)
     resumed_ns: list[int] = field(default_factory=list)
+    computed: int = 0
     recomputed: int = 0
     most_blocks: int = 0
     ended_ns: int | None = None
@@ -72,16 +73,15 @@ class Recorder:
         self._contents = BlockContents(core.config.block_size)
         self._now_ns = 0
 
-    def tick(self) -> None:
-        """The end of a tick."""
+    def planned(self) -> None:
+        """The end of a plan: who comes in has come in."""
         core = self.core
-        laws.after_tick(core)
         self.snapshots.append(
             Snapshot(
                 now_ns=core.device.now_ns(),
-                waiting=[self._names[one.request_id] for one in core.waiting.candidates()],
-                running=[self._names[one.request_id] for one in core.view.owners()],
-                parked=[self._names[one.request_id] for one in core.parked],
+                waiting=self._all_names(core.waiting.candidates()),
+                running=self._all_names(core.view.owners()),
+                parked=self._all_names(core.parked),
                 used_blocks=core.pool.used_blocks,
                 committed_blocks=core.view.committed_blocks,
             )
@@ -118,6 +118,9 @@ class Recorder:
         lived, sequence = self._note(event.now_ns, event.sequence), event.sequence
         assert sequence.num_outputs == len(lived.token_ns), f"{sequence}: {sequence.num_outputs} outputs counted"
         lived.recomputed = sequence.num_recomputed_tokens
+        if event.reason in (FinishReason.STOP, FinishReason.LENGTH):
+            once = sequence.num_prompt_tokens + max(sequence.num_outputs - 1, 0)
+            assert lived.computed == once + lived.recomputed, f"{sequence}: {lived.computed} tokens computed"
         self._end(lived, event.now_ns, event.reason, sequence.error)
         self.ends.append(self._name(sequence))
 
@@ -171,6 +174,7 @@ class Recorder:
         self._contents.write(sequence, start, count)
         self._contents.read(sequence, start + count)
         lived = self.lived[self._name(sequence)]
+        lived.computed += count
         lived.most_blocks = max(lived.most_blocks, len(sequence.block_table))
 
     def _note(self, now_ns: int, sequence: Sequence) -> Lived:
@@ -186,6 +190,9 @@ class Recorder:
     def _end(self, lived: Lived, now_ns: int, reason: FinishReason, error: str) -> None:
         assert lived.reason is None, "ended twice"
         lived.ended_ns, lived.reason, lived.error = now_ns, reason, error
+
+    def _all_names(self, sequences: Iterable[Sequence]) -> list[str]:
+        return [self._name(sequence) for sequence in sequences]
 
     def _name(self, sequence: Sequence) -> str:
         return self._names[sequence.request_id]

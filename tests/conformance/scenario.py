@@ -135,7 +135,9 @@ def _ask(name: str, request_id: int, at_ns: int, row: Mapping[str, Any]) -> Ask:
 
 def _sampling(row: Mapping[str, Any]) -> SamplingParams:
     given: dict[str, Any] = {field: row[key] for key, field in SAMPLING.items() if key in row}
-    return SamplingParams(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    for key, value in given.items():
+        given[key] = tuple(value) if isinstance(value, list) else value
+    return SamplingParams(**given)
 
 
 SAMPLING = {
