@@ -37,13 +37,16 @@ def inspect(
     duration_s: float = _DURATION_S,
 ) -> None:
     """Say what a trace holds: rows kept and dropped, quantiles, burstiness, prefix sharing."""
-    from traces.display import show_summary, watched
+    from traces.display import patience, show_summary, watched
     from traces.open import open_trace
     from traces.options import ReadOptions
     from traces.summary import summarise
 
     options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
-    summary = summarise(open_trace(trace, options=options), watched)
+    opened = open_trace(trace, options=options)
+    with patience("reading"):
+        opened.scan()
+    summary = summarise(opened, watched)
     if as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=2, allow_nan=False))
     else:
@@ -150,9 +153,11 @@ def _ns(seconds: float) -> int:
 
 def _write(trace: Trace, out: Path) -> None:
     """Write a trace and say what it holds."""
-    from traces.display import watched
+    from traces.display import patience, watched
     from traces.writers import write_trace
 
+    with patience("reading"):
+        trace.scan()
     rows = write_trace(trace, out, watched)
     report = trace.report
     kind = "modelled" if trace.is_model else "original"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from rich.console import Console
@@ -33,6 +35,21 @@ def watched(items: Iterable[T], total: int, unit: str = "rows") -> Iterator[T]:
     finally:
         if bar:
             bar.stop()
+
+
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """A spinner on standard error while something without countable steps takes more than two seconds."""
+    status = Console(stderr=True).status(what)
+    timer = threading.Timer(_PATIENCE_S, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
 
 
 def _bar(console: Console, total: int, unit: str) -> Progress:

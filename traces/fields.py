@@ -12,6 +12,7 @@ from schedlab.errors import UsageError
 
 NS_PER_S = 1_000_000_000
 BIGGEST = 1 << 62
+_MOST_DIGITS = 18
 
 
 class Place:
@@ -62,7 +63,7 @@ def _exact(place: Place, field: str, value: object) -> Decimal:
         exact = Decimal(str(value).strip())
     except InvalidOperation:
         place.refuse(field, f"{value!r} is not a number")
-    if not exact.is_finite() or abs(exact) >= BIGGEST:
+    if not exact.is_finite() or exact.adjusted() > _MOST_DIGITS or abs(exact) >= BIGGEST:
         place.refuse(field, f"{value} is out of range")
     return exact
 

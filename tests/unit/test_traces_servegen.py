@@ -98,7 +98,10 @@ def test_options_that_make_no_sense_are_refused(folder: Path, options: dict[str,
         read(folder, **options).scan()
 
 
-@pytest.mark.parametrize("row", ["0,1,1,Gamma,1", "0,x,1,Gamma,1,1", "0,1,1,Pareto,1,1", "0,-1,1,Gamma,1,1"])
+@pytest.mark.parametrize(
+    "row",
+    ["0,1,1,Gamma,1", "0,x,1,Gamma,1,1", "0,1,1,Pareto,1,1", "0,-1,1,Gamma,1,1", "0,1,1,Weibull,1e-9,1"],
+)
 def test_a_broken_window_is_refused_with_its_line(folder: Path, row: str) -> None:
     (folder / "chunk-0-trace.csv").write_text(row + "\n")
     with pytest.raises(UsageError, match=r"chunk-0-trace\.csv:1: "):

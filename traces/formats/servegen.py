@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RATE = 10.0
 _CHUNK = re.compile(r"chunk-(\d+)-(trace\.csv|dataset\.json)(\.gz)?$")
+_SHAPES = {False: (1e-3, 1e6), True: (0.05, 1e3)}
 _PATTERNS = ("", "Gamma", "Weibull")
 
 
@@ -135,7 +136,11 @@ def _windows(file: Source) -> Iterator[Window]:
             if values[3] not in _PATTERNS:
                 place.refuse("pattern", f"{values[3]!r} is none of Gamma, Weibull or empty")
             shape = _number(place, "shape", values[4]) or (1.0 / cv**2 if cv else 1.0)
-            yield Window(start, rate, values[3] == "Weibull", shape)
+            weibull = values[3] == "Weibull"
+            low, high = _SHAPES[weibull]
+            if rate and not low <= shape <= high:
+                place.refuse("shape", f"{shape:g} lies outside of {low:g}..{high:g}")
+            yield Window(start, rate, weibull, shape)
 
 
 def _number(place: Place, name: str, value: str) -> float:

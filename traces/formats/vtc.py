@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import cast
 
 from schedlab.errors import UsageError
 from traces.detect import Head
-from traces.fields import NS_PER_S, Place, count, json_rows, required, stamp_ns
+from traces.fields import NS_PER_S, Place, count, duration_ns, json_rows, required, stamp_ns
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -37,7 +36,7 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
     place = Place(f"{source.name}: response")
     for place.line, row in enumerate(runs[0], 1):
         report.rows_read += 1
-        if cast("float", row.get("first_token_latency", 0)) < 0:
+        if duration_ns(place, "first_token_latency", row.get("first_token_latency", 0), NS_PER_S) < 0:
             report.drop("refused in the recorded run (first_token_latency -1)")
             continue
         prompt = count(place, "prompt_len", required(place, row, "prompt_len"))

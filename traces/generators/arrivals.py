@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
-from traces.generators.normal import CHUNK_ROWS, Floats, check_table, level_scores, uniform_of
+from traces.generators.normal import CHUNK_ROWS, Floats, level_scores, uniform_of
+from traces.generators.params import Parameters, check_table, positive
 
 Stamps = NDArray[np.int64]
 NS_PER_S = 1e9
@@ -29,13 +30,6 @@ class Arrivals(Protocol):
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         """Stamps, `CHUNK_ROWS` at a time, for ever."""
-
-
-def positive(name: str, value: float) -> float:
-    """Refuse zero, negative and non-finite parameters."""
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"{name} is {value:g}; it must be above 0")
-    return value
 
 
 def gamma_gaps(rng: np.random.Generator, mean_s: float, cv: float) -> Floats:
@@ -68,7 +62,7 @@ def stamps_of_gaps(gaps: Callable[[], Floats]) -> Iterator[Stamps]:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Parameters):
     """Independent requests."""
 
     rate: float
@@ -77,15 +71,12 @@ class Poisson:
     def __post_init__(self) -> None:
         positive("rate", self.rate)
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         return stamps_of_gaps(lambda: rng.exponential(1.0 / self.rate, CHUNK_ROWS))
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(Parameters):
     """Gamma gaps: the usual model of bursty arrivals."""
 
     rate: float
@@ -96,15 +87,12 @@ class Gamma:
         positive("rate", self.rate)
         positive("cv", self.cv)
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         return stamps_of_gaps(lambda: gamma_gaps(rng, 1.0 / self.rate, self.cv))
 
 
 @dataclass(frozen=True)
-class Weibull:
+class Weibull(Parameters):
     """Weibull gaps; a shape below 1 is bursty."""
 
     rate: float
@@ -115,15 +103,12 @@ class Weibull:
         positive("rate", self.rate)
         positive("shape", self.shape)
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         return stamps_of_gaps(lambda: weibull_gaps(rng, 1.0 / self.rate, self.shape))
 
 
 @dataclass(frozen=True)
-class EmpiricalGaps:
+class EmpiricalGaps(Parameters):
     """Gaps from a quantile table, with a slow level that makes short gaps follow short ones (see `level_scores`).
 
     Between two points of the table the logarithm of the gap is interpolated; all gaps are then scaled so that their
@@ -142,9 +127,6 @@ class EmpiricalGaps:
         positive("mean_gap_ns", self.mean_gap_ns)
         if not (0.0 <= self.level_weight <= 1.0 and 0.0 <= self.level_decay < 1.0):
             raise UsageError("level_weight must lie in 0..1 and level_decay in 0..1, 1 excluded")
-
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         logs = np.log(np.maximum(np.array(self.gaps_ns), 1.0))

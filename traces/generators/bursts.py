@@ -10,15 +10,16 @@ from typing import ClassVar
 import numpy as np
 
 from schedlab.errors import UsageError
-from traces.generators.arrivals import NS_PER_S, Stamps, positive
+from traces.generators.arrivals import NS_PER_S, Stamps
 from traces.generators.normal import CHUNK_ROWS, Floats
+from traces.generators.params import Parameters, positive
 
 _PHASES = 1_024
 _STEPS = 4_096
 
 
 @dataclass(frozen=True)
-class OnOff:
+class OnOff(Parameters):
     """Poisson requests in bursts:
 
     on for `on_s` and silent for `off_s` on average, both exponential. `rate` is the mean over both.
@@ -32,9 +33,6 @@ class OnOff:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             positive(name, value)
-
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         """Requests are laid out in the time that is on; then the silences that came before each are put in between."""
@@ -56,7 +54,7 @@ class OnOff:
 
 
 @dataclass(frozen=True)
-class Diurnal:
+class Diurnal(Parameters):
     """Poisson requests whose rate swings by `amplitude` (0..1) around `rate` as a sine of `period_s`, rising from the
     mean at time 0.
     """
@@ -71,9 +69,6 @@ class Diurnal:
         positive("period_s", self.period_s)
         if not 0.0 <= self.amplitude <= 1.0:
             raise UsageError(f"amplitude is {self.amplitude:g}; it must lie in 0..1")
-
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         """Unit-rate requests in the integral of the rate, mapped back to time through a table of one period."""

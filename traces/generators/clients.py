@@ -20,6 +20,7 @@ from traces.generators.normal import Floats
 from traces.record import TraceRecord
 
 _NS_PER_S = 1e9
+_LONGEST_TOKENS = 1 << 30
 NO_LENGTHS = "no length data of the client at that time"
 EMPTY_PROMPT = "empty prompt"
 
@@ -33,10 +34,11 @@ class Distribution:
 
     @classmethod
     def of(cls, probabilities: dict[float, float]) -> Distribution:
-        """From {value: probability}, scaled to sum 1; ValueError when nothing is positive or something is negative."""
+        """From {value: probability}, scaled to sum 1; ValueError for a negative or huge number, or for zeros only."""
         values = np.array(sorted(probabilities), dtype=np.float64)
         weights = np.array([probabilities[value] for value in sorted(probabilities)], dtype=np.float64)
-        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0 and (values >= 0).all()):
+        in_range = ((values >= 0) & (values < _LONGEST_TOKENS) & (weights >= 0) & np.isfinite(weights)).all()
+        if not in_range or not 0 < weights.sum() < np.inf:
             raise ValueError("values and probabilities must be numbers from 0 up, not all 0")
         return cls(np.rint(values).astype(np.int64), np.cumsum(weights) / weights.sum())
 

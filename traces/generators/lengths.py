@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
-from traces.generators.arrivals import positive
-from traces.generators.normal import CHUNK_ROWS, Floats, check_table, correlated_scores, uniform_of
+from traces.generators.normal import CHUNK_ROWS, Floats, correlated_scores, uniform_of
+from traces.generators.params import Parameters, check_correlation, check_table, positive
 
 Tokens = NDArray[np.int64]
 _LONGEST_TOKENS = 1 << 30
@@ -35,7 +35,7 @@ def whole_tokens(values: Floats, lowest: int) -> Tokens:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Parameters):
     """Every request the same."""
 
     prompt_tokens: int
@@ -48,9 +48,6 @@ class Fixed:
                 f"fixed lengths {self.prompt_tokens},{self.output_tokens}: at least 1 prompt token and 0 output tokens"
             )
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         pair = np.full(CHUNK_ROWS, self.prompt_tokens), np.full(CHUNK_ROWS, self.output_tokens)
         while True:
@@ -58,7 +55,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Parameters):
     """Every length in a range as likely as any other, both ends included."""
 
     prompt_low: int
@@ -71,9 +68,6 @@ class Uniform:
         if not (1 <= self.prompt_low <= self.prompt_high and 0 <= self.output_low <= self.output_high):
             raise UsageError("uniform lengths: low must not be above high, prompts at least 1, outputs at least 0")
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         while True:
             prompts = rng.integers(self.prompt_low, self.prompt_high, CHUNK_ROWS, endpoint=True)
@@ -81,7 +75,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Lognormal:
+class Lognormal(Parameters):
     """Log-normal lengths given by their medians and the sigma of their logarithms; `correlation` is that of the
     logarithms.
     """
@@ -99,9 +93,6 @@ class Lognormal:
                 positive(name, value)
         check_correlation(self.correlation)
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         while True:
             first, second = correlated_scores(rng, self.correlation)
@@ -111,7 +102,7 @@ class Lognormal:
 
 
 @dataclass(frozen=True)
-class Quantiles:
+class Quantiles(Parameters):
     """Lengths from quantile tables over the same probabilities, joined by a Gaussian copula with this correlation."""
 
     probabilities: tuple[float, ...]
@@ -125,18 +116,9 @@ class Quantiles:
         check_table(self.probabilities, self.output_tokens)
         check_correlation(self.correlation)
 
-    def params(self) -> dict[str, object]:
-        return {"kind": self.kind, **asdict(self)}
-
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         while True:
             first, second = correlated_scores(rng, self.correlation)
             prompts = np.interp(uniform_of(first), self.probabilities, self.prompt_tokens)
             outputs = np.interp(uniform_of(second), self.probabilities, self.output_tokens)
             yield whole_tokens(prompts, 1), whole_tokens(outputs, 0)
-
-
-def check_correlation(value: float) -> None:
-    """Refuse a correlation outside -1..1."""
-    if not -1.0 <= value <= 1.0:
-        raise UsageError(f"correlation is {value:g}; it must lie in -1..1")

@@ -13,8 +13,9 @@ from operator import itemgetter
 import numpy as np
 
 from schedlab.errors import UsageError
-from traces.generators.arrivals import Gamma, positive
+from traces.generators.arrivals import Gamma
 from traces.generators.lengths import Lengths
+from traces.generators.params import positive
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import TraceStats, scan_records

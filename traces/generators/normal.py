@@ -5,15 +5,13 @@ normal scores with a correlation, mapped through the normal distribution (a Gaus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-
-from schedlab.errors import UsageError
 
 Floats = NDArray[np.float64]
 CHUNK_ROWS = 16_384
@@ -53,15 +51,6 @@ def level_scores(rng: np.random.Generator, weight: float, decay: float) -> Itera
         )
         level = float(levels[-1])
         yield share * levels + rest * own
-
-
-def check_table(probabilities: Sequence[float], values: Sequence[float]) -> None:
-    """Refuse a quantile table that does not go from 0 to 1 with values that never fall and are not negative."""
-    rising = list(probabilities) == sorted(set(probabilities)) and list(values) == sorted(values)
-    if len(probabilities) != len(values) or not rising or not values or values[0] < 0:
-        raise UsageError("quantile table: probabilities must rise, values must not fall, one value for each")
-    if probabilities[0] != 0.0 or probabilities[-1] != 1.0:
-        raise UsageError("quantile table: probabilities must go from 0 to 1")
 
 
 @lru_cache(maxsize=1)
