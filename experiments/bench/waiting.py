@@ -1,4 +1,4 @@
-"""Does a tick cost more when more requests wait? `python -m experiments.bench.waiting` prints the ratio for each rule."""
+"""Does a tick cost more when more requests wait? `python -m experiments.bench.waiting`."""
 
 from __future__ import annotations
 
