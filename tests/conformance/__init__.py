@@ -3,5 +3,5 @@
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.conformance.contents", "tests.conformance.expect", "tests.conformance.laws", "tests.conformance.recorder"
+    *(f"tests.conformance.{name}" for name in ("contents", "expect_fates", "expect_steps", "laws", "recorder"))
 )

@@ -34,6 +34,13 @@ DEFAULT_BLOCKS = 1000
 MOST_IDLE_PLANS = 3
 
 
+class KeptLengths(Lengths):
+    """Lengths that stay when a request ends, so that its id may come again."""
+
+    def forget(self, request_id: int) -> None:
+        return None
+
+
 class WatchedScheduler(Scheduler):
     """Tells an observer of the ends of ticks, and counts launches, so that idle ones are found."""
 
@@ -96,8 +103,7 @@ def run(case: Case, *, leap: bool, log: Path | None = None, observers: Iterable[
     facts = DeviceFacts("sim", case.setup.get("blocks", DEFAULT_BLOCKS))
     device = SimDevice(clock, _cost(case), _outputs(case.asks), facts)
     core = WatchedScheduler(config, _policy(case, config), device, leap=leap)
-    names = {ask.request.request_id: ask.name for ask in case.asks}
-    recorder = Recorder(core, names, {ask.request.request_id: ask.output_tokens for ask in case.asks})
+    recorder = Recorder(core, case.asks)
     core.watch = recorder
     for observer in (recorder, *observers):
         core.bus.add(observer)
@@ -147,7 +153,7 @@ def _cost(case: Case) -> Constant:
 def _outputs(asks: tuple[Ask, ...]) -> OutputModel:
     if any(ask.tokens is not None for ask in asks):
         return Script({ask.request.request_id: ask.tokens for ask in asks if ask.tokens is not None})
-    lengths = Lengths()
+    lengths = KeptLengths()
     for ask in asks:
         lengths.expect(ask.request.request_id, ENDLESS if ask.output_tokens is None else ask.output_tokens)
     return lengths

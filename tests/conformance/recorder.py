@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from schedlab.core.scheduler import Scheduler
@@ -13,6 +13,7 @@ from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
 from tests.conformance import laws
 from tests.conformance.contents import BlockContents
+from tests.conformance.scenario import Ask
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Lived:
 class Recorder:
     """Keeps steps, starts, preemptions, ends and snapshots by the names of the requests."""
 
-    def __init__(self, core: Scheduler, names: Mapping[int, str], lengths: Mapping[int, int | None]) -> None:
+    def __init__(self, core: Scheduler, asks: tuple[Ask, ...]) -> None:
         self.core = core
         self.steps: list[StepRecord] = []
         self.snapshots: list[Snapshot] = []
@@ -66,10 +67,11 @@ class Recorder:
         self.resumes: list[str] = []
         self.preempted: list[str] = []
         self.ends: list[str] = []
-        self.lived: dict[str, Lived] = {name: Lived() for name in names.values()}
+        self.lived: dict[str, Lived] = {ask.name: Lived() for ask in asks}
         self.num_events = 0
-        self._names = names
-        self._lengths = lengths
+        # Two requests may have one id, so their names go by the objects.
+        self._names = {id(ask.request): ask.name for ask in asks}
+        self._empty = {ask.name for ask in asks if ask.output_tokens == 0}
         self._contents = BlockContents(core.config.block_size)
         self._now_ns = 0
 
@@ -163,7 +165,7 @@ class Recorder:
         self._compute(sequence, chunk.start, chunk.num_tokens)
         lived = self.lived[self._name(sequence)]
         assert sequence.num_outputs == len(lived.token_ns)
-        has_token = sequence.max_outputs > 0 and self._lengths[sequence.request_id] != 0
+        has_token = sequence.max_outputs > 0 and self._name(sequence) not in self._empty
         if not (chunk.samples and has_token):
             return
         lived.token_ns.append(quanta_to_ns(event.pace.end_quanta(1)))
@@ -195,4 +197,4 @@ class Recorder:
         return [self._name(sequence) for sequence in sequences]
 
     def _name(self, sequence: Sequence) -> str:
-        return self._names[sequence.request_id]
+        return self._names[id(sequence.request)]

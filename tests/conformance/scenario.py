@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlab.request import Prompt, Request, SamplingParams
 
@@ -31,8 +31,7 @@ class Ask:
     tokens: tuple[int, ...] | None
 
 
-@dataclass(frozen=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A cancel that arrives at `at_ns`."""
 
     request_id: int

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import UsageError
-from tests.conformance import expect, harness
+from tests.conformance import expect_fates, expect_steps, harness
+from tests.conformance.expectation import check
 from tests.conformance.scenario import Case, cases, files
 
+# Imported for the expectations that they register.
+VOCABULARIES = (expect_fates, expect_steps)
 CASES = [case for path in files() for case in cases(path)]
 
 
@@ -23,7 +26,7 @@ def test_scenario_comes_out_right(case: Case, tmp_path: Path) -> None:
         return
     logs = [tmp_path / "step.jsonl", tmp_path / "again.jsonl"]
     for leap, log in zip((False, not harness.has_tokens(case)), logs, strict=True):
-        expect.check(harness.run(case, leap=leap, log=log), expected)
+        check(harness.run(case, leap=leap, log=log), expected)
     assert logs[0].read_bytes() == logs[1].read_bytes()
 
 

@@ -1,0 +1,56 @@
+"""No scenario is forgotten: each has a file, a test that names it, or the feature that it waits for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.scenario import FOLDER, cases, files
+from tests.shared_data import shared
+
+ROOT = Path(__file__).parents[2]
+INDEX: dict[str, Any] = tomllib.loads(Path(__file__).with_name("index.toml").read_text(encoding="utf-8"))
+LAST_OF_PART_2 = 36
+
+
+def test_every_scenario_is_somewhere_and_nothing_else_is() -> None:
+    with_file = {f"{path.parent.name}/{path.stem}" for path in files()}
+    wanted = {f"{part}/{one}" for part in ("part1", "part2") for one in INDEX[part]}
+    elsewhere = {f"part1/{one}" for one in (*INDEX["tested"], *INDEX["waits"])}
+    assert with_file | elsewhere == wanted
+
+
+def test_a_file_says_which_scenario_it_is_and_every_case_runs_or_waits() -> None:
+    for path in files():
+        assert path.parent.parent == FOLDER
+        own = list(cases(path))
+        assert {case.scenario for case in own} == {path.stem}
+        assert len({case.name for case in own}) == len(own)
+        for case in own:
+            assert bool(case.waits_for) != bool(case.expect), f"{case.label} neither expects nor waits, or does both"
+
+
+@pytest.mark.parametrize("scenario", INDEX["tested"])
+def test_what_is_tested_elsewhere_has_a_test_there(scenario: str) -> None:
+    for place in INDEX["tested"][scenario]:
+        file, start = place.split("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^def {start}_", text, re.MULTILINE), f"{scenario}: {file} has no test {start}_..."
+
+
+@pytest.mark.parametrize("scenario", INDEX["waits"])
+def test_what_waits_is_reported(scenario: str) -> None:
+    pytest.skip(f"{scenario} waits for: {INDEX['waits'][scenario]}")
+
+
+def test_the_index_names_all_scenarios_of_the_collections() -> None:
+    """Where the collections are at hand."""
+    text = shared("spec/scenarios.md").read_text(encoding="utf-8")
+    first, second = text.split("# Part 2.")
+    assert re.findall(r"^### ([SMDT]\d\d)$", first, re.MULTILINE) == INDEX["part1"]
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", second, re.MULTILINE)]
+    assert [f"{number:03}" for number in numbers if number <= LAST_OF_PART_2] == INDEX["part2"]
