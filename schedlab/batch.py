@@ -87,6 +87,9 @@ class DecodeBatch:
         sequence.num_outputs = sequence.num_computed - sequence.num_prompt_tokens + 1
         if self.step > sequence.joined_step:
             sequence.last_token_ns = self.last_step_ns
+        elif sequence in self.newcomers:
+            # It may have left before a launch that announces it, and may be forgotten by then.
+            self.newcomers.remove(sequence)
 
     def growing(self, iteration: int) -> dict[Sequence, None]:
         """Rows that need a new block before the `iteration`-th iteration from now (0 = the next), in joining order."""
