@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 def run(core: Scheduler) -> None:
     """Retire in the order of ending, then resume."""
-    for sequence, reason in list(core.ending.items()):
-        core.end(sequence, reason)
+    core.retire()
     if core.parked and core.parked_refused_at != core.changes:
         _resume(core)
 

@@ -90,7 +90,7 @@ def _chunks(core: Scheduler) -> tuple[Chunk, ...]:
     for sequence in list(core.prefilling):
         if tokens <= 0:
             break
-        if sequence.state is not State.PREFILLING:
+        if sequence.state is not State.PREFILLING or sequence in core.ending:
             continue
         chunk = _chunk(core, sequence, min(tokens, core.config.max_prefill_tokens or tokens), chunks)
         if chunk is not None:
@@ -129,6 +129,9 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
     """Preempt owners until `blocks` are free; False if the sequence itself had to go. Nobody in the step may go."""
     in_step = {chunk.sequence for chunk in composed}
     while blocks > core.pool.free_blocks:
+        if core.ending:
+            core.retire()
+            continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
         core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
         core.preempt(victim, "prefill")

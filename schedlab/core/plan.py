@@ -125,6 +125,9 @@ def make_room_for_decoding(core: Scheduler) -> bool:
     """Preempt until the next iteration's new blocks are free; tells whether anyone had to go."""
     batch, evicted = core.batch, False
     while len(batch.growing(0)) > core.pool.free_blocks:
+        if core.ending:
+            core.retire()
+            continue
         if len(batch.rows) + len(core.prefilling) == 1:
             _end_too_large(core, next(iter(batch.rows)))
             break

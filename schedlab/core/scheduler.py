@@ -191,6 +191,11 @@ class Scheduler:
         if self.ledger:
             self.ledger.start_growing(sequence)
 
+    def retire(self) -> None:
+        """End whoever has ended in this tick, in that order: at its end, or as soon as others need the blocks."""
+        for sequence, reason in list(self.ending.items()):
+            self.end(sequence, reason)
+
     def end(self, sequence: Sequence, reason: FinishReason) -> None:
         """End a sequence in whatever state and give back all that it holds."""
         state = sequence.state
