@@ -45,7 +45,7 @@ class Observers:
         self.requests = RequestTable()
         self.gaps = TokenGaps()
         self.usage = Usage()
-        self.timeline = Timeline()
+        self.timeline = Timeline(self.usage)
         self.reasons = Reasons()
         self.perfetto = PerfettoRecorder(perfetto_window_ns)
 

@@ -49,6 +49,10 @@ class LogHistogram:
         self.total += (first + last) * length // 2 * times
         if last > self.maximum:
             self.maximum = last
+        bucket = bucket_of(first)
+        if bucket == bucket_of(last):
+            self._count(bucket, length * times)
+            return
         value, left = first, length
         while left:
             bucket = bucket_of(value)

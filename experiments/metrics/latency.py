@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from experiments.metrics.histogram import LogHistogram
 from experiments.metrics.tokens import samples_later_token
 from schedlab.events import StepDone
@@ -35,22 +37,26 @@ class TokenGaps:
                 self.histogram.add(end - ns_to_quanta(chunk.sequence.last_token_ns))
 
     def _count_decode(self, pace: Pace, event: StepDone) -> None:
-        count, left = pace.count, event.decode_rows
-        end_of_first = pace.end_quanta(1)
-        add = self.histogram.add
+        rows, former = event.decode_rows, self._last_decode_quanta
+        newcomers = 0
         for sequence in reversed(event.batch.rows):
             if sequence.joined_step != event.start_step:
                 break
-            add(end_of_first - ns_to_quanta(sequence.joined_ns))
-            left -= 1
-        add(end_of_first - self._last_decode_quanta, left)
-        self._last_decode_quanta = end_of_first if count == 1 else pace.end_quanta(count)
-        if count == 1:
+            self.histogram.add(pace.end_quanta(1) - ns_to_quanta(sequence.joined_ns))
+            newcomers += 1
+        self._last_decode_quanta = pace.end_quanta(pace.count)
+        if not newcomers and former == pace.start_quanta:
+            self._count_durations(pace, 0, rows)
             return
+        self.histogram.add(pace.end_quanta(1) - former, rows - newcomers)
+        if pace.count > 1:
+            self._count_durations(pace, 1, rows)
+
+    def _count_durations(self, pace: Pace, begin: int, rows: int) -> None:
+        """Count the durations of the iterations from `begin` on, for each row."""
         if isinstance(pace, ArithmeticPace):
-            self.histogram.add_progression(pace.first + pace.growth, pace.growth, count - 1, event.decode_rows)
+            first = pace.first + begin * pace.growth
+            self.histogram.add_progression(first, pace.growth, pace.count - begin, rows)
             return
-        durations = pace.durations()
-        next(durations)
-        for duration in durations:
-            add(duration, event.decode_rows)
+        for duration in islice(pace.durations(), begin, None):
+            self.histogram.add(duration, rows)

@@ -22,6 +22,7 @@ class Usage:
         computed_prefill_tokens: tokens of all chunks, computed again or not.
         busy_quanta: time in steps.
         block_quanta: blocks in use times time, over the busy time.
+        last_blocks: blocks in use as the latest step ended.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class Usage:
         self.busy_quanta = 0
         self.block_quanta = 0
         self.peak_blocks = 0
+        self.last_blocks = 0
 
     def on_arrived(self, event: Arrived) -> None:
         self.arrived += 1
@@ -76,6 +78,7 @@ class Usage:
             grown = grown_blocks(event)
             self.block_quanta += block_quanta(grown, pace)
             blocks += grown[-1]
+        self.last_blocks = blocks
         if blocks > self.peak_blocks:
             self.peak_blocks = blocks
         for chunk in event.chunks:

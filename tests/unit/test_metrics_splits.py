@@ -76,11 +76,14 @@ class Observed:
 
     log: EventLog
     requests: RequestTable = field(default_factory=RequestTable)
-    timeline: Timeline = field(default_factory=lambda: Timeline(50 * MS, 64))
     gaps: TokenGaps = field(default_factory=TokenGaps)
     usage: Usage = field(default_factory=Usage)
+    timeline: Timeline = field(init=False)
     progress: ProgressState = field(default_factory=ProgressState)
     oracle: TokenByToken = field(default_factory=TokenByToken)
+
+    def __post_init__(self) -> None:
+        self.timeline = Timeline(self.usage, 50 * MS, 64)
 
     def bytes(self, folder: Path) -> tuple[Any, ...]:
         self.log.close()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.metrics.timeline import COLUMNS, Timeline
+from experiments.metrics.usage import Usage
 from schedlab.errors import UsageError
 from schedlab.events import EventBus
 from schedlab.pace import ns_to_quanta
@@ -17,8 +18,10 @@ from tests.event_script import MS, EventScript
 
 
 def started(interval_ns: int = 10 * MS, most_rows: int = 100_000) -> tuple[Timeline, EventScript]:
-    timeline = Timeline(interval_ns, most_rows)
+    usage = Usage()
+    timeline = Timeline(usage, interval_ns, most_rows)
     bus = EventBus()
+    bus.add(usage)
     bus.add(timeline)
     return timeline, EventScript(bus, block_size=4)
 
@@ -120,7 +123,7 @@ def test_a_gap_of_decades_takes_no_more_rows_than_allowed() -> None:
 
 
 def test_an_empty_run_has_columns_and_no_rows(tmp_path: Path) -> None:
-    Timeline().write_parquet(tmp_path / "timeline.parquet")
+    Timeline(Usage()).write_parquet(tmp_path / "timeline.parquet")
     frame = pd.read_parquet(tmp_path / "timeline.parquet")
     assert list(frame.columns) == list(COLUMNS)
     assert len(frame) == 0
@@ -129,4 +132,4 @@ def test_an_empty_run_has_columns_and_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("interval_ns", "most_rows"), [(0, 10), (5, 7), (5, 0)])
 def test_a_bad_interval_is_refused(interval_ns: int, most_rows: int) -> None:
     with pytest.raises(UsageError, match="timeline"):
-        Timeline(interval_ns, most_rows)
+        Timeline(Usage(), interval_ns, most_rows)
