@@ -1,0 +1,85 @@
+"""Golden logs: regenerated with and without leaps, compared byte by byte, and said in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance import expect_fates, expect_steps, harness
+from tests.conformance.expectation import check
+from tests.conformance.scenario import Case
+from tests.golden.update import FOLDER, golden_cases
+
+VOCABULARIES = (expect_fates, expect_steps)
+GOLDEN = list(golden_cases())
+NAMES = [log.stem for _, log in GOLDEN]
+
+
+@pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
+@pytest.mark.parametrize(("case", "log"), GOLDEN, ids=NAMES)
+def test_the_log_is_the_golden_one(case: Case, log: Path, leap: bool, tmp_path: Path) -> None:
+    written = tmp_path / log.name
+    check(harness.run(case, leap=leap, log=written), case.expect)
+    hint = f"{log.name} has changed; if it should have, run python -m tests.golden.update"
+    assert written.read_text() == log.read_text(), hint
+    assert written.read_bytes() == log.read_bytes()
+
+
+def test_no_golden_log_is_left_without_a_scenario() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.jsonl")) == sorted(NAMES)
+
+
+def _events(name: str, kind: str = "") -> list[dict[str, Any]]:
+    lines = (FOLDER / f"{name}.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if not kind or event["ev"] == kind]
+
+
+def test_plain_decode_prefills_alone_and_then_decodes_four_three_and_one_rows() -> None:
+    steps = _events("plain_decode", "step")
+    assert [len(step["chunks"]) for step in steps] == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert [step["decode"] for step in steps] == [0, 0, 0, 0, 4, 4, 4, 3, 1, 1]
+    assert [(end["id"], end["outputs"]) for end in _events("plain_decode", "finished")] == [
+        (3, 4),
+        (2, 5),
+        (4, 5),
+        (1, 7),
+    ]
+
+
+def test_mixed_prefill_advances_the_decoding_row_in_every_step_but_the_newcomers_first() -> None:
+    steps = _events("mixed_prefill", "step")
+    with_s2 = [step for step in steps if any(chunk[0] == 2 for chunk in step["chunks"])]
+    assert [(step["chunks"][0][1:], step["decode"]) for step in with_s2] == [
+        ([0, 8, False], 0),
+        ([8, 8, False], 1),
+        ([16, 4, True], 1),
+    ]
+
+
+def test_preempt_requeue_gives_each_request_what_it_gets_with_room_for_all() -> None:
+    tight, roomy = ("preempt_requeue.four_blocks", "preempt_requeue.room_for_all")
+    ends = [{end["id"]: (end["outputs"], end["why"]) for end in _events(name, "finished")} for name in (tight, roomy)]
+    assert ends[0] == ends[1]
+    (preemption,) = _events(tight, "preempted")
+    assert (preemption["id"], preemption["freed"]) == (1, 1)
+    (resumption,) = _events(tight, "resumed")
+    ended = next(end for end in _events(tight, "finished") if end["id"] == 2)
+    assert resumption["t"] == ended["t"], "it returns in the tick in which another ends"
+    rebuilt = next(step for step in _events(tight, "step") if step["t"] == resumption["t"])
+    assert rebuilt["chunks"] == [[1, 0, 7, True]] and rebuilt["decode"] == 1
+
+
+def test_request_timeout_ends_at_the_end_of_the_step_that_passed_the_deadline() -> None:
+    (end,) = _events("request_timeout", "finished")
+    assert end["t"] == _events("request_timeout", "step")[-1]["end"]
+
+
+def test_every_log_ends_with_nothing_waiting_and_a_clock_that_never_went_back() -> None:
+    for name in NAMES:
+        events = _events(name)
+        assert events[-1]["ev"] == "finished"
+        times = [event.get("end", event["t"]) for event in events]
+        assert times == sorted(times)
