@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 
-from experiments.metrics.tokens import samples_later_token
 from reports.perfetto_json import write_trace
-from reports.perfetto_window import MOST_SLICES, PhaseSlice, Preemption, StepSlice, TraceWindow
+from reports.perfetto_window import MOST_SLICES, Preemption, RequestSpan, TraceWindow
 from schedlab.device import FOREVER_NS
 from schedlab.errors import UsageError
-from schedlab.events import Admitted, Arrived, Finished, FirstToken, Preempted, Resumed, StepDone
+from schedlab.events import Arrived, Finished, Preempted, Resumed, StepDone
 from schedlab.pace import Pace, ns_to_quanta, quanta_to_ns
+from schedlab.sequence import Sequence
 
 NS_PER_S = 1_000_000_000
 WINDOW_NS = 60 * NS_PER_S
@@ -47,7 +48,8 @@ class PerfettoRecorder:
         self._most_slices = most_slices
         self._window = TraceWindow(*(window_ns or (0, WINDOW_NS)), most_slices)
         self._best: TraceWindow | None = None
-        self._live: dict[int, tuple[str, int]] = {}
+        self._live: dict[int, Sequence] = {}
+        self._turns: dict[int, list[tuple[int, str]]] = {}
         self._now_ns = 0
 
     def write(self, path: Path, device_name: str = "device") -> None:
@@ -63,68 +65,68 @@ class PerfettoRecorder:
 
     def on_arrived(self, event: Arrived) -> None:
         self._advance(event.now_ns)
-        self._live[event.sequence.request_id] = ("queued", event.sequence.request.arrival_ns)
-
-    def on_admitted(self, event: Admitted) -> None:
-        self._enter(event.sequence.request_id, "prefill", event.now_ns)
-
-    def on_first_token(self, event: FirstToken) -> None:
-        self._enter(event.sequence.request_id, "decode", event.now_ns)
+        self._live[event.sequence.request_id] = event.sequence
 
     def on_preempted(self, event: Preempted) -> None:
-        request_id = event.sequence.request_id
-        self._enter(request_id, "preempted", event.now_ns)
-        self._window.add_preemption(Preemption(event.now_ns, request_id, event.freed_blocks, event.reason))
+        self._advance(event.now_ns)
+        sequence = event.sequence
+        self._turns[sequence.request_id] = [*self._turns_of(sequence), (event.now_ns, "preempted")]
+        self._window.add_preemption(Preemption(event.now_ns, sequence.request_id, event.freed_blocks, event.reason))
 
     def on_resumed(self, event: Resumed) -> None:
-        self._enter(event.sequence.request_id, "re-prefill", event.now_ns)
+        self._advance(event.now_ns)
+        self._turns.setdefault(event.sequence.request_id, []).append((event.now_ns, "re-prefill"))
 
     def on_finished(self, event: Finished) -> None:
-        self._leave(event.sequence.request_id, event.now_ns, event.reason.value)
+        self._advance(event.now_ns)
+        sequence = self._live.pop(event.sequence.request_id, None)
+        if sequence is not None:
+            if event.now_ns > self._window.start_ns:
+                self._window.add_request(self._span(sequence, event.now_ns, event.reason.value))
+            self._turns.pop(sequence.request_id, None)
 
     def on_step_done(self, event: StepDone) -> None:
-        pace = event.pace
-        start_ns, end_ns = quanta_to_ns(pace.start_quanta), quanta_to_ns(pace.end_quanta(pace.count))
-        prefill_tokens = sum([chunk.num_tokens for chunk in event.chunks])
-        running = len(event.batch) + event.num_prefilling
-        load = (event.context_tokens, event.used_blocks, running, event.num_waiting, event.num_parked)
-        step = StepSlice(start_ns, end_ns, event.decode_rows, prefill_tokens, pace.count, *load)
+        pace, rows, window = event.pace, event.decode_rows, self._window
+        count = pace.count
+        start_ns, end_ns = quanta_to_ns(pace.start_quanta), quanta_to_ns(pace.end_quanta(count))
+        prefill_tokens = sum([chunk.num_tokens for chunk in event.chunks]) if event.chunks else 0
+        load = (event.context_tokens, event.used_blocks, len(event.batch.rows) + event.num_prefilling)
+        step = (start_ns, end_ns, rows, prefill_tokens, count, *load, event.num_waiting, event.num_parked)
+        self._now_ns = end_ns
+        if window.start_ns <= start_ns and end_ns <= window.end_ns:
+            window.tokens += rows * count + prefill_tokens
+            window.add_step(step)
+            return
         self._advance(start_ns + 1)
-        self._add(step, pace)
+        self._add_part(step, pace)
         while end_ns > self._window.end_ns and not self._asked:
             self._advance(self._window.end_ns + 1)
-            self._add(step, pace)
-        self._now_ns = end_ns
-        for chunk in event.chunks:
-            if samples_later_token(chunk):
-                self._enter(chunk.sequence.request_id, "decode", end_ns)
+            self._add_part(step, pace)
 
-    def _add(self, step: StepSlice, pace: Pace) -> None:
-        """Add what the present window has of a step."""
+    def _add_part(self, step: tuple[int, ...], pace: Pace) -> None:
+        """Add a step that may reach over an edge of the present window."""
         window = self._window
-        iterations = step.iterations
-        if step.start_ns < window.start_ns or step.end_ns > window.end_ns:
-            iterations = pace.completed_by(ns_to_quanta(window.end_ns)) - pace.completed_by(
-                ns_to_quanta(window.start_ns)
-            )
-        window.tokens += step.rows * iterations
-        if window.start_ns < step.end_ns <= window.end_ns:
-            window.tokens += step.prefill_tokens
+        start_ns, end_ns, rows, prefill_tokens, *_ = step
+        if end_ns <= window.start_ns or start_ns >= window.end_ns:
+            return
+        done = pace.completed_by(ns_to_quanta(window.end_ns)) - pace.completed_by(ns_to_quanta(window.start_ns))
+        window.tokens += rows * done + (prefill_tokens if end_ns <= window.end_ns else 0)
         window.add_step(step)
 
-    def _enter(self, request_id: int, phase: str, now_ns: int) -> None:
-        self._leave(request_id, now_ns)
-        self._live[request_id] = (phase, now_ns)
+    def _span(self, sequence: Sequence, end_ns: int, ended: str) -> RequestSpan:
+        turns = tuple(self._turns_of(sequence))
+        stamps = (sequence.request.arrival_ns, sequence.admitted_ns, sequence.first_token_ns, end_ns)
+        return RequestSpan(sequence.request_id, *stamps, ended, turns)
 
-    def _leave(self, request_id: int, now_ns: int, ended: str = "") -> None:
-        self._advance(now_ns)
-        self._now_ns = max(self._now_ns, now_ns)
-        phase = self._live.pop(request_id, None)
-        if phase is not None:
-            self._window.add_phase(PhaseSlice(request_id, *phase, now_ns, ended))
+    def _turns_of(self, sequence: Sequence) -> list[tuple[int, str]]:
+        """Its phases since the first preemption, decoding again included."""
+        turns = self._turns.get(sequence.request_id, [])
+        again = turns and sequence.joined_ns > turns[-1][0]
+        return [*turns, (sequence.joined_ns, "decode")] if again else turns
 
     def _advance(self, now_ns: int) -> None:
         """Make the window that holds `now_ns` the present one; after a window asked for comes an empty one."""
+        self._now_ns = max(self._now_ns, now_ns)
         if now_ns <= self._window.end_ns:
             return
         self._close(self._window.end_ns)
@@ -132,9 +134,9 @@ class PerfettoRecorder:
         end_ns = FOREVER_NS if self._asked else start_ns + WINDOW_NS
         self._window = TraceWindow(start_ns, end_ns, self._most_slices)
 
-    def _close(self, now_ns: int) -> None:
-        """Keep the present window, with the phases that go on at `now_ns`, if it is the best so far."""
+    def _close(self, end_ns: int) -> None:
+        """Keep the present window, with the requests that live at its end, if it is the best so far."""
         if self._best is None or self._window.tokens > self._best.tokens:
-            for request_id, (phase, since_ns) in self._live.items():
-                self._window.add_phase(PhaseSlice(request_id, phase, since_ns, now_ns, ""))
+            for sequence in islice(self._live.values(), self._most_slices):
+                self._window.add_request(self._span(sequence, end_ns, ""))
             self._best = self._window

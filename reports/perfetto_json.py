@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from reports.perfetto_window import PhaseSlice, StepSlice, TraceWindow
+from reports.perfetto_window import PhaseSlice, Slices, StepSlice, TraceWindow
 from schedlab.errors import UsageError
 
 DEVICE, REQUESTS = 1, 2
@@ -32,11 +32,12 @@ def write_trace(path: Path, window: TraceWindow, device_name: str, choice: str) 
     Raises:
         UsageError: the file cannot be written.
     """
-    lanes = pack_lanes(window.phases)
-    events = [*_steps(window.steps), *_counters(window.steps), *_phases(window, lanes)]
+    slices = window.slices()
+    lanes = pack_lanes(slices.phases)
+    events = [*_steps(slices.steps), *_counters(slices.steps), *_phases(slices, lanes)]
     events.sort(key=lambda event: event.at_ns)
     lines = [*_names(device_name, lanes), *(f'{{"ts":{_us(at_ns)},{text}}}' for at_ns, text in events)]
-    about = json.dumps(_about(window, choice), indent=1)
+    about = json.dumps(_about(window, slices, choice), indent=1)
     try:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.write(f'{{"displayTimeUnit":"ms","otherData":{about},"traceEvents":[\n')
@@ -63,16 +64,16 @@ def pack_lanes(phases: Iterable[PhaseSlice]) -> dict[int, int]:
     return lanes
 
 
-def _about(window: TraceWindow, choice: str) -> dict[str, object]:
-    cut = f"{window.left_out} more slices found no room: the trace is cut" if window.left_out else "complete"
+def _about(window: TraceWindow, slices: Slices, choice: str) -> dict[str, object]:
+    left_out = slices.left_out
     return {
         "window_start_s": window.start_ns / 1e9,
         "window_end_s": window.end_ns / 1e9,
         "window_choice": choice,
         "tokens_processed": window.tokens,
-        "slices": window.num_slices,
-        "slices_left_out": window.left_out,
-        "state": cut,
+        "slices": len(slices.steps) + len(slices.phases) + len(slices.preemptions),
+        "slices_left_out": left_out,
+        "state": f"cut: {left_out} later slices found no room" if left_out else "complete",
     }
 
 
@@ -134,13 +135,13 @@ def _counter(at_ns: int, name: str, value: int) -> _Event:
     return _Event(at_ns, f'"ph":"C","pid":{DEVICE},"tid":0,"name":"{name}","args":{{"value":{value}}}')
 
 
-def _phases(window: TraceWindow, lanes: dict[int, int]) -> Iterator[_Event]:
-    for phase in window.phases:
+def _phases(slices: Slices, lanes: dict[int, int]) -> Iterator[_Event]:
+    for phase in slices.phases:
         end = f',"end":"{phase.ended}"' if phase.ended else ""
         args = f'"request":{phase.request_id}{end}'
         text = _slice(REQUESTS, lanes[phase.request_id], phase.end_ns - phase.start_ns, phase.name, args)
         yield _Event(phase.start_ns, text)
-    for at_ns, request_id, freed_blocks, reason in window.preemptions:
+    for at_ns, request_id, freed_blocks, reason in slices.preemptions:
         lane = lanes.get(request_id, 0)
         args = f'"request":{request_id},"freed_blocks":{freed_blocks},"why":{json.dumps(reason)}'
         text = f'"ph":"i","s":"t","pid":{REQUESTS},"tid":{lane},"name":"preempted","args":{{{args}}}'

@@ -1,8 +1,11 @@
-"""What a trace shows of one window of time: bounded, clipped to the window, in plain numbers."""
+"""What a trace shows of one window of time: kept as plain numbers, made into slices when it is written."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import chain, pairwise
+from typing import NamedTuple, TypeVar
+
+from schedlab.sequence import NOT_YET
 
 MOST_SLICES = 100_000
 
@@ -25,62 +28,110 @@ class StepSlice(NamedTuple):
 class PhaseSlice(NamedTuple):
     """A request's time in one phase; `ended` says how the request ended with it, if it did."""
 
-    request_id: int
-    name: str
     start_ns: int
     end_ns: int
+    request_id: int
+    name: str
     ended: str
 
 
 class Preemption(NamedTuple):
     """The moment at which a request lost its seat."""
 
-    now_ns: int
+    start_ns: int
     request_id: int
     freed_blocks: int
     reason: str
 
 
+_Slice = TypeVar("_Slice", StepSlice, PhaseSlice)
+_Kept = TypeVar("_Kept")
+
+
+class RequestSpan(NamedTuple):
+    """A request as far as it has got by `end_ns`; `turns` are the phases that began with and after a preemption."""
+
+    request_id: int
+    arrival_ns: int
+    admitted_ns: int
+    first_token_ns: int
+    end_ns: int
+    ended: str
+    turns: tuple[tuple[int, str], ...]
+
+    def phases(self) -> list[PhaseSlice]:
+        """Its phases in order of time; an empty one where two stamps are equal."""
+        firsts = ((self.arrival_ns, "queued"), (self.admitted_ns, "prefill"), (self.first_token_ns, "decode"))
+        turns = [turn for turn in chain(firsts, self.turns) if turn[0] != NOT_YET]
+        turns.sort(key=lambda turn: turn[0])
+        slices = [
+            PhaseSlice(start_ns, end_ns, self.request_id, name, "")
+            for (start_ns, name), (end_ns, _) in pairwise([*turns, (self.end_ns, "")])
+        ]
+        slices[-1] = slices[-1]._replace(ended=self.ended)
+        return slices
+
+
+class Slices(NamedTuple):
+    """What is written of a window; `left_out` found no room."""
+
+    steps: list[StepSlice]
+    phases: list[PhaseSlice]
+    preemptions: list[Preemption]
+    left_out: int
+
+
 class TraceWindow:
-    """The slices of the half-open time (start_ns, end_ns], in order of their ends, at most `most_slices` of all kinds.
+    """The time from `start_ns` to `end_ns`: steps that touch it, requests that ended in it or lived at its end.
 
     Attributes:
         tokens: prompt and output tokens processed in the window.
-        left_out: slices that found no room.
     """
 
-    def __init__(self, start_ns: int, end_ns: int, most_slices: int = MOST_SLICES) -> None:
+    def __init__(self, start_ns: int, end_ns: int, most_slices: int) -> None:
         self.start_ns = start_ns
         self.end_ns = end_ns
         self.tokens = 0
-        self.left_out = 0
-        self.steps: list[StepSlice] = []
-        self.phases: list[PhaseSlice] = []
-        self.preemptions: list[Preemption] = []
-        self._room = most_slices
+        self._most_slices = most_slices
+        self._left_out = 0
+        self._steps: list[tuple[int, ...]] = []
+        self._requests: list[RequestSpan] = []
+        self._preemptions: list[Preemption] = []
 
-    @property
-    def num_slices(self) -> int:
-        return len(self.steps) + len(self.phases) + len(self.preemptions)
+    def add_step(self, step: tuple[int, ...]) -> None:
+        """Add the fields of a StepSlice."""
+        self._add(self._steps, step)
 
-    def add_step(self, step: StepSlice) -> None:
-        if step.start_ns < self.start_ns or step.end_ns > self.end_ns:
-            step = step._replace(start_ns=max(step.start_ns, self.start_ns), end_ns=min(step.end_ns, self.end_ns))
-        if step.start_ns < step.end_ns and self._has_room():
-            self.steps.append(step)
-
-    def add_phase(self, phase: PhaseSlice) -> None:
-        start_ns, end_ns = max(phase.start_ns, self.start_ns), min(phase.end_ns, self.end_ns)
-        if start_ns < end_ns and self._has_room():
-            self.phases.append(phase._replace(start_ns=start_ns, end_ns=end_ns))
+    def add_request(self, span: RequestSpan) -> None:
+        self._add(self._requests, span)
 
     def add_preemption(self, preemption: Preemption) -> None:
-        if self.start_ns < preemption.now_ns <= self.end_ns and self._has_room():
-            self.preemptions.append(preemption)
+        self._add(self._preemptions, preemption)
 
-    def _has_room(self) -> bool:
-        if self._room:
-            self._room -= 1
-            return True
-        self.left_out += 1
-        return False
+    def _add(self, kept: list[_Kept], what: _Kept) -> None:
+        if len(kept) < self._most_slices:
+            kept.append(what)
+        else:
+            self._left_out += 1
+
+    def slices(self) -> Slices:
+        """Everything clipped to the window, the earliest `most_slices` of all kinds together."""
+        steps = self._clipped([StepSlice(*step) for step in self._steps])
+        phases = self._clipped([phase for span in self._requests for phase in span.phases()])
+        preemptions = [event for event in self._preemptions if self.start_ns < event.start_ns <= self.end_ns]
+        everything = sorted([*steps, *phases, *preemptions], key=lambda item: item.start_ns)
+        kept = everything[: self._most_slices]
+        return Slices(
+            [item for item in kept if isinstance(item, StepSlice)],
+            [item for item in kept if isinstance(item, PhaseSlice)],
+            [item for item in kept if isinstance(item, Preemption)],
+            self._left_out + len(everything) - len(kept),
+        )
+
+    def _clipped(self, slices: list[_Slice]) -> list[_Slice]:
+        return [clipped for item in slices if (clipped := self._clip(item)).start_ns < clipped.end_ns]
+
+    def _clip(self, item: _Slice) -> _Slice:
+        if self.start_ns <= item.start_ns and item.end_ns <= self.end_ns:
+            return item
+        return item._replace(start_ns=max(item.start_ns, self.start_ns), end_ns=min(item.end_ns, self.end_ns))

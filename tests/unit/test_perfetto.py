@@ -168,7 +168,7 @@ def test_a_run_without_events_gives_a_valid_trace(tmp_path: Path) -> None:
 
 
 def test_requests_share_a_lane_when_they_do_not_overlap() -> None:
-    phases = [PhaseSlice(7, "a", 0, 5, ""), PhaseSlice(8, "a", 3, 9, ""), PhaseSlice(9, "a", 5, 6, "")]
+    phases = [PhaseSlice(0, 5, 7, "a", ""), PhaseSlice(3, 9, 8, "a", ""), PhaseSlice(5, 6, 9, "a", "")]
     assert pack_lanes(phases) == {7: 1, 8: 2, 9: 1}
 
 
