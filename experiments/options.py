@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from experiments.metrics.slo import Slo
 from experiments.values import UNITS_NS, duration_ns, pairs
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import DEFAULT_UTILISATION_PERCENT
@@ -56,9 +57,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         _check_numbers(self)
         _check_max_tokens(self.max_tokens)
-        for name, text in self.slo.items():
-            if duration_ns(f"--slo {name}", text) < 1:
-                raise UsageError(f"--slo {name}={text}: give a time above 0")
+        Slo.parse(self.slo_s)
 
     @property
     def utilisation_percent(self) -> int:
@@ -68,7 +67,7 @@ class ReplayOptions:
     @property
     def slo_s(self) -> dict[str, float]:
         """Latency targets in seconds."""
-        return {name: duration_ns("--slo", text) / UNITS_NS["s"] for name, text in self.slo.items()}
+        return {name: duration_ns(f"--slo {name}", text) / UNITS_NS["s"] for name, text in self.slo.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values; `options_from` reads them back."""
@@ -126,6 +125,8 @@ def _check_numbers(options: ReplayOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < lowest:
             raise UsageError(f"--{name.replace('_', '-')} is {value}; give at least {lowest}")
+    if options.utilisation_percent > 100:
+        raise UsageError(f"--memory-percent is {options.utilisation_percent}; give at most 100")
     if options.num_blocks is not None and options.memory_percent is not None:
         raise UsageError("--num-blocks and --memory-percent both set the size of the pool; give one of them")
 

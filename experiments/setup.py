@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from backends.sim.costs.registry import build_cost
 from backends.sim.specs.hardware import HardwareSpec, find_hardware
 from backends.sim.specs.models import find_model
 from backends.sim.specs.shape import ModelShape
+from experiments.config import FORMAT, VERSION_KEY, schedlab_version
 from experiments.options import ReplayOptions
 from experiments.request_maker import TokenLimit
 from experiments.workload import Workload, open_workload
@@ -21,7 +21,6 @@ from schedlab.policies.base import Policy
 from schedlab.policies.presets import Preset, find_preset
 from schedlab.policies.registry import build
 
-Build = Callable[[int], tuple[SchedulerConfig, Policy, dict[str, Any]]]
 _UNKNOWN_POOL_BLOCKS = 1 << 30
 
 
@@ -54,6 +53,7 @@ def prepare(options: ReplayOptions) -> Setup:
         UsageError: something does not exist, does not fit together, or does not fit into the GPU's memory.
     """
     hardware, model = find_hardware(options.hardware), find_model(options.model)
+    model.check_tp(options.tp)
     preset = find_preset(options.preset)
     policy_name = options.policy or preset.policy
     max_model_len = _max_model_len(options, model)
@@ -151,6 +151,5 @@ def _cost_facts(cost: CostModel) -> dict[str, Any]:
 
 
 def _document(facts: dict[str, Any], options: ReplayOptions) -> dict[str, Any]:
-    from experiments.config import FORMAT, VERSION_KEY, schedlab_version
-
-    return {FORMAT: 1, VERSION_KEY: schedlab_version(), "options": options.as_dict(), **facts}
+    # The options come last: a reader that looks for a budget by its name must find what it was resolved to.
+    return {FORMAT: 1, VERSION_KEY: schedlab_version(), **facts, "options": options.as_dict()}

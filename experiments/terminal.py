@@ -28,7 +28,7 @@ def replay_on_terminal(
         events=events,
         check=check,
         leap=leap,
-        perfetto_window_ns=parse_window(perfetto_window) if perfetto_window else None,
+        perfetto_window_ns=parse_window(perfetto_window) if perfetto_window is not None else None,
         stoppable=True,
         progress=progress,
     )

@@ -88,13 +88,16 @@ def replay(
         "rate_scale": rate_scale,
         "limit": limit,
         "seed": seed,
-        "slo": pairs("--slo", slo.split(",")) if slo else None,
+        "slo": pairs("--slo", slo.split(",")) if slo is not None else None,
     }
     from experiments.terminal import replay_on_terminal
 
-    partial = replay_on_terminal(
-        options, out=out, events=events, check=check, leap=not no_leap, perfetto_window=perfetto_window
-    )
+    try:
+        partial = replay_on_terminal(
+            options, out=out, events=events, check=check, leap=not no_leap, perfetto_window=perfetto_window
+        )
+    except KeyboardInterrupt:
+        raise typer.Abort from None
     if partial:
         raise typer.Exit(INTERRUPT_EXIT)
 
@@ -113,8 +116,8 @@ def _run() -> int:
         return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
     except SchedlabError as error:
         return _complain(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted; nothing was written", INTERRUPT_EXIT)
+    except typer.Abort:
+        return _complain("interrupted before the results were complete", INTERRUPT_EXIT)
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:

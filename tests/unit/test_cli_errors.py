@@ -1,0 +1,153 @@
+"""Bad input ends with one clear line on standard error, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import InvariantViolation, Stalled
+from tests.unit.replay_helpers import HEADER, schedlab, small_trace, write_trace
+
+MonkeyPatch = pytest.MonkeyPatch
+Capture = pytest.CaptureFixture[str]
+
+BAD_FLAGS = [
+    (["--nope"], "--nope"),
+    (["--model", "no-such-model"], "no-such-model"),
+    (["--hardware", "abacus"], "abacus"),
+    (["--preset", "abacus"], "abacus"),
+    (["--policy", "abacus"], "abacus"),
+    (["--cost", "abacus"], "abacus"),
+    (["--cost-set", "abacus=1"], "abacus"),
+    (["--set", "abacus=1"], "--set abacus"),
+    (["--set", "max_num_seqs"], "name=value"),
+    (["--set", "max_num_seqs=many"], "max_num_seqs=many"),
+    (["--set", "max_num_seqs=2", "--set", "max_num_seqs=3"], "max_num_seqs is given twice"),
+    (["--set", "max_model_len=9000"], "max_model_len=9000"),
+    (["--rate-scale", "0"], "--rate-scale is 0"),
+    (["--rate-scale", "-2"], "--rate-scale is -2"),
+    (["--rate-scale", "nan"], "--rate-scale is nan"),
+    (["--limit", "0"], "--limit is 0"),
+    (["--tp", "0"], "--tp is 0"),
+    (["--tp", "3"], "--tp 3"),
+    (["--seed", "-1"], "--seed is -1"),
+    (["--seed", "1"], "--seed has no effect"),
+    (["--max-tokens", "0"], "--max-tokens is '0'"),
+    (["--max-tokens", "some"], "--max-tokens is 'some'"),
+    (["--memory-percent", "101"], "--memory-percent is 101"),
+    (["--memory-percent", "5"], "does not fit"),
+    (["--model", "llama-3-70b", "--hardware", "l4"], "Llama-3-70B does not fit on 1 x L4"),
+    (["--num-blocks", "99999999"], "--num-blocks is 99999999"),
+    (["--num-blocks", "5", "--memory-percent", "50"], "give one of them"),
+    (["--slo", "ttft=2"], "'2' is no duration"),
+    (["--slo", "ttft=2h"], "'2h' is no duration"),
+    (["--slo", "ttft=-2s"], "'-2s' is no duration"),
+    (["--slo", "ttft=0s"], "above 0"),
+    (["--slo", "speed=2s"], "'speed' is no target"),
+    (["--slo", "ttft=1s,ttft=2s"], "ttft is given twice"),
+    (["--slo", ""], "--slo"),
+    (["--perfetto-window", "9-3"], "--perfetto-window"),
+]
+
+
+@pytest.mark.parametrize(("flags", "named"), BAD_FLAGS, ids=[" ".join(flags) for flags, _ in BAD_FLAGS])
+def test_a_bad_flag_is_named_in_one_line(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path, flags: list[str], named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace = small_trace(tmp_path / "trace.csv", 3)
+    ended = schedlab(monkeypatch, capsys, "replay", trace, *flags)
+    assert ended.code == 2
+    assert ended.err.startswith("schedlab: error: ") and ended.err.count("\n") == 1
+    assert named in ended.err
+    assert ended.out == "" and not (tmp_path / "runs").exists()
+
+
+BAD_TRACES = [
+    ("", "trace.csv"),
+    ("some,columns\n1,2\n", "not a known trace format"),
+    (f"{HEADER}\n0,10,5\n1,-10,5\n", "trace.csv:3: prompt_tokens"),
+    (f"{HEADER}\n0,10,-5\n", "trace.csv:2: output_tokens"),
+    (f"{HEADER}\n-5,10,5\n", "trace.csv:2: arrival_ns"),
+    (f"{HEADER}\n0,0,5\n", "trace.csv:2: prompt_tokens"),
+    (f"{HEADER}\n0,ten,5\n", "trace.csv:2: prompt_tokens"),
+    (f"{HEADER}\n", "no request to replay"),
+]
+
+
+@pytest.mark.parametrize(("text", "named"), BAD_TRACES, ids=[named for _, named in BAD_TRACES])
+def test_a_bad_trace_is_named_with_its_line(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path, text: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trace.csv").write_text(text, "utf-8")
+    ended = schedlab(monkeypatch, capsys, "replay", "trace.csv")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert named in ended.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_trace_is_named_and_the_shipped_models_are_listed(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    ended = schedlab(monkeypatch, capsys, "replay", tmp_path / "absent.csv")
+    assert ended.code == 2
+    assert "absent.csv: no such trace" in ended.err and "azure-conv-like" in ended.err
+
+
+def test_an_out_below_a_file_is_refused_before_the_run(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    trace = small_trace(tmp_path / "trace.csv", 3)
+    ended = schedlab(monkeypatch, capsys, "replay", trace, "--out", trace / "below")
+    assert ended.code == 2
+    assert f"--out {trace / 'below'}: cannot be made" in ended.err
+
+
+def test_files_that_no_replay_wrote_are_never_replaced(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    trace = small_trace(tmp_path / "trace.csv", 3)
+    out = tmp_path / "model"
+    out.mkdir()
+    (out / "config.json").write_text('{"model_type": "llama"}', "utf-8")
+    ended = schedlab(monkeypatch, capsys, "replay", trace, "--out", out)
+    assert ended.code == 2 and "config.json there was written by no replay" in ended.err
+    assert (out / "config.json").read_text("utf-8") == '{"model_type": "llama"}'
+    assert [path.name for path in out.iterdir()] == ["config.json"]
+
+
+def test_a_failing_row_in_the_middle_leaves_no_folder_behind(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    trace = write_trace(tmp_path / "trace.csv", [(0, 10, 5), (1, 10)])
+    out = tmp_path / "out"
+    ended = schedlab(monkeypatch, capsys, "replay", trace, "--out", out, "--events")
+    assert ended.code == 2 and "trace.csv:3" in ended.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (Stalled("request 7 (pending) cannot go on"), 2, "request 7"),
+        (InvariantViolation("blocks_are_conserved: 5 of 6"), 1, "a law of the run does not hold: blocks_are_conserved"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_of_a_run_have_their_exit_codes(
+    monkeypatch: MonkeyPatch, capsys: Capture, error: BaseException, code: int, text: str
+) -> None:
+    def fail(*_: object, **__: object) -> bool:
+        raise error
+
+    monkeypatch.setattr("experiments.terminal.replay_on_terminal", fail)
+    ended = schedlab(monkeypatch, capsys, "replay")
+    assert ended.code == code
+    assert text in ended.err and "Traceback" not in ended.err
+
+
+def test_help_needs_no_command(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys)
+    assert ended.code == 0 and "replay" in ended.out and "trace" in ended.out
