@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlab.core.scheduler import Scheduler
+from schedlab.policies.fifo import Fifo
 from schedlab.sequence import Sequence, State
 
 
@@ -34,6 +35,20 @@ def at_end(core: Scheduler) -> None:
     assert not core.sequences and not len(core.waiting) and not core.parked
     assert not core.batch and not core.prefilling
     assert core.ledger is None or core.ledger.blocks == 0
+
+
+def fifo_admission(core: Scheduler, newcomer: Sequence) -> None:
+    """Under fifo nobody passes an earlier one: a preempted one never, a waiting one `max_bypass` times at most."""
+    if not isinstance(core.policy, Fifo):
+        return
+    if core.in_line:
+        assert all(newcomer.arrival_index < parked.arrival_index for parked in core.parked), (
+            f"{newcomer} jumps the line"
+        )
+    passed = [one for one in core.waiting.candidates() if one.arrival_index < newcomer.arrival_index]
+    passed = [one for one in passed if one.state is State.PENDING]
+    assert len(passed) <= core.config.max_bypass, f"{newcomer} passes {passed}"
+    assert all(one.times_bypassed < core.config.max_bypass for one in passed), f"{newcomer} passes {passed} once more"
 
 
 def _one_place_each(core: Scheduler) -> None:

@@ -101,6 +101,7 @@ class Recorder:
     def on_admitted(self, event: Admitted) -> None:
         lived = self._note(event.now_ns, event.sequence)
         assert lived.started_ns is None, "admitted twice"
+        laws.fifo_admission(self.core, event.sequence)
         lived.started_ns = event.now_ns
         self.starts.append(self._name(event.sequence))
 
