@@ -1,0 +1,65 @@
+"""Who is hit when a step fails (scheduler.md 2.10): whoever was in it, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.sim.device import SimDevice, StepTicket
+from schedlab.device import StepResult
+from schedlab.errors import DeviceFault
+from tests.conformance import harness
+from tests.conformance.made import ask, made_case
+from tests.conformance.recorder import Recorder
+from tests.conformance.scenario import Ask
+
+SEPARATE = {"fusion": "none", "max_num_seqs": 2}
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, asks: tuple[Ask, ...], config: dict[str, object], failing: int) -> Recorder:
+    """Launch number `failing` (from 1) fails at its end."""
+
+    class FaultyDevice(SimDevice):
+        def _result(self, ticket: StepTicket) -> StepResult:
+            if ticket.number != failing:
+                return super()._result(ticket)
+            return StepResult(1, ticket.pace.truncated(1), [], fault=DeviceFault("the device has gone"))
+
+    monkeypatch.setattr(harness, "SimDevice", FaultyDevice)
+    return harness.run(made_case(asks, {}, config), leap=False)
+
+
+def _reasons(run: Recorder) -> dict[str, str]:
+    return {name: str(lived.reason) for name, lived in run.lived.items()}
+
+
+def test_a_failed_decode_step_ends_its_rows_and_the_waiting_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _run(monkeypatch, (ask(0, 8, 9), ask(1, 8, 9), ask(2, 8, 3)), SEPARATE, failing=4)
+    assert _reasons(run) == {"R0": "error", "R1": "error", "R2": "length"}
+    assert run.lived["R0"].error == "the device has gone"
+    assert {name: len(lived.token_ns) for name, lived in run.lived.items()} == {"R0": 2, "R1": 2, "R2": 3}
+
+
+def test_a_failed_prefill_ends_its_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = (ask(0, 8, 9), ask(1, 8, 3, at_ns=3_000_000))
+    run = _run(monkeypatch, asks, SEPARATE, failing=4)
+    assert _reasons(run) == {"R0": "length", "R1": "error"}
+    assert run.starts == ["R0", "R1"] and len(run.lived["R0"].token_ns) == 9
+
+
+def test_a_prompt_that_failed_is_not_computed_on_in_the_same_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"fusion": "continue", "max_num_seqs": 4, "max_num_batched_tokens": 8}
+    run = _run(monkeypatch, (ask(0, 20, 1),), config, failing=1)
+    assert _reasons(run) == {"R0": "error"}
+    assert not run.steps
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=IndexError,
+    reason="a failed prefill clears the batch's newcomers, so the device never hears of a row that joined before it",
+)
+def test_a_row_that_joined_before_a_failed_prefill_still_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R0 has its first token when R1's prefill, the next step of the same tick, fails."""
+    run = _run(monkeypatch, (ask(0, 8, 4), ask(1, 8, 4)), SEPARATE, failing=2)
+    assert _reasons(run) == {"R0": "length", "R1": "error"}
+    assert len(run.lived["R0"].token_ns) == 4
