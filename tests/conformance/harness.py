@@ -21,6 +21,7 @@ from schedlab.core.plan import Plan
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import DeviceFacts, Ticket
 from schedlab.inbox import Cancel, Close, Delivery, Inbox, Message, Submit
+from schedlab.invariants import Checker
 from schedlab.policies.base import Policy
 from schedlab.policies.presets import find_preset
 from schedlab.policies.registry import find_policy
@@ -105,6 +106,7 @@ def run(case: Case, *, leap: bool, log: Path | None = None, observers: Iterable[
     core = WatchedScheduler(config, _policy(case, config), device, leap=leap)
     recorder = Recorder(core, case.asks)
     core.watch = recorder
+    Checker().attach(core)
     for observer in (recorder, *observers):
         core.bus.add(observer)
     event_log = EventLog(log) if log is not None else None
