@@ -21,6 +21,8 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if setup.options.cost == "roofline" and not setup.options.cost_set:
         yield truth.sentence()
     yield setup.limit.sentence()
+    if setup.workload.stats.has_hash_ids:
+        yield "the trace names shared prompt blocks, but every prompt is computed whole: there is no prefix cache"
     cut = summary["cut_outputs"]
     if cut["requests"]:
         yield f"{cut['requests']:,} outputs were cut by a limit; they lack {cut['tokens']:,} tokens of the trace"
@@ -31,6 +33,8 @@ def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     trace, report = setup.workload.trace, setup.workload.report
     if not trace.is_model:
         yield f"original trace, sha256 {trace.sha256[:12]}…"
+    elif not any("modelled" in note for note in report.notes):
+        yield "modelled, not original: its requests were drawn, not recorded"
     yield from report.notes
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""

@@ -9,7 +9,7 @@ from decimal import Decimal
 from schedlab.errors import UsageError
 
 UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ns|us|ms|s|m)")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ns|us|ms|s|m)", re.ASCII)
 
 
 def duration_ns(flag: str, text: str) -> int:

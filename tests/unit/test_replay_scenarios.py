@@ -190,3 +190,8 @@ def test_an_empty_block_of_hash_ids_passes_through(tmp_path: Path) -> None:
 def test_the_api_names_a_wrong_argument(options: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         schedlab.replay(**options)
+
+
+def test_shared_blocks_that_nobody_reuses_are_mentioned(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.csv", [(0, 40, 3, "7 8", 16)], f"{HEADER},hash_ids,hash_block_tokens")
+    assert any("there is no prefix cache" in note for note in replayed(trace).notes)
