@@ -56,13 +56,4 @@ class ThrottleUnlessFull(Throttle):
         return view.now_ns
 
 
-class NoPrefill(Policy):
-    """Never lets anyone in."""
-
-    name = "no_prefill"
-
-    def compose(self, view: View) -> int:
-        return 0
-
-
-POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Throttle, ThrottleUnlessFull, NoPrefill)}
+POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Throttle, ThrottleUnlessFull)}
