@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from experiments.event_log import EventLog
 from experiments.metrics.growth import blocks_during
 from experiments.metrics.latency import TokenGaps
-from experiments.metrics.progress import ProgressState
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.summary import Summary
 from experiments.metrics.timeline import Timeline
@@ -79,7 +78,6 @@ class Observed:
     gaps: TokenGaps = field(default_factory=TokenGaps)
     usage: Usage = field(default_factory=Usage)
     timeline: Timeline = field(init=False)
-    progress: ProgressState = field(default_factory=ProgressState)
     oracle: TokenByToken = field(default_factory=TokenByToken)
 
     def __post_init__(self) -> None:
@@ -91,8 +89,7 @@ class Observed:
         self.timeline.write_parquet(folder / "timeline.parquet")
         summary = Summary(self.requests, self.gaps, self.usage, 500, SLO).to_dict()
         files = [(folder / name).read_bytes() for name in ("events.jsonl", "requests.parquet", "timeline.parquet")]
-        progress = (self.progress.ended_requests, self.progress.output_tokens, self.progress.simulated_ns)
-        return *files, json.dumps(summary, allow_nan=False), progress, sorted(self.gaps.histogram.counts.items())
+        return *files, json.dumps(summary, allow_nan=False), sorted(self.gaps.histogram.counts.items())
 
 
 def observe(
@@ -133,7 +130,7 @@ def test_gaps_and_sums_equal_a_count_token_by_token(operations: list[Any]) -> No
     assert observed.usage.block_quanta == oracle.block_quanta
     assert observed.usage.peak_blocks == max((blocks for *_, blocks in oracle.iterations), default=0)
     outputs = sum(oracle.outputs.values())
-    assert observed.usage.output_tokens == observed.progress.output_tokens == outputs
+    assert observed.usage.output_tokens == outputs
     assert sum(observed.requests.output_tokens) == outputs
     assert observed.usage.steps == len(oracle.iterations)
 
