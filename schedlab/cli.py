@@ -46,7 +46,7 @@ def replay(
     cost: str = typer.Option(None, help="Cost model: roofline or constant.", show_default="roofline"),
     cost_set: list[str] = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable."),
     memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
-    num_blocks: int = typer.Option(None, help="KV blocks of the pool.", show_default="all that fit"),
+    num_blocks: int = typer.Option(None, help="KV blocks of the pool, fewer than fit.", show_default="all that fit"),
     max_tokens: str = typer.Option(
         None,
         metavar="N|auto|oracle",
