@@ -33,4 +33,4 @@ class Stalled(SchedlabError):
 
 
 class DeviceFault(SchedlabError):
-    """The device failed a step or a copy; the rows of that step end with an error."""
+    """The device failed a step or a copy. A failed step advanced nothing."""

@@ -68,7 +68,7 @@ class SimDevice:
             if step.decode.newcomers:
                 self._ends.welcome(step.decode)
             ends_row = self._ends.iterations_left(step.decode)
-        pace = self._pace(step, start_quanta, min(step.repeat, ends_row))
+        pace = self._pace(step, start_quanta, 1 if self.outputs.has_tokens else min(step.repeat, ends_row))
         self._num_launches += 1
         ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)
         if step.until_ns < FOREVER_NS and pace.count > 1:

@@ -12,7 +12,13 @@ ENDLESS = 1 << 40
 
 
 class OutputModel(Protocol):
-    """Knows each request's natural output."""
+    """Knows each request's natural output.
+
+    Attributes:
+        has_tokens: it gives tokens, so that any iteration may end a row; a device does one iteration a step then.
+    """
+
+    has_tokens: bool
 
     def length(self, request_id: int) -> int:
         """Output tokens at which the request ends of itself; 0 = it ends without a token."""
@@ -31,6 +37,7 @@ class Lengths:
     """Lengths only, as a trace gives them; a length is dropped with its request."""
 
     __slots__ = ("_lengths",)
+    has_tokens = False
 
     def __init__(self) -> None:
         self._lengths: dict[int, int] = {}
@@ -53,6 +60,7 @@ class Script:
     """Given tokens for each request, then a filler for ever; only the scheduler's own rules end an output."""
 
     __slots__ = ("_filler", "_tokens")
+    has_tokens = True
 
     def __init__(self, tokens: Mapping[int, List[int]], filler: int = 0) -> None:
         self._tokens = tokens

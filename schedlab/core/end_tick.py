@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def run(core: Scheduler) -> None:
     """Retire in the order of ending, then resume."""
     core.retire()
-    if core.parked and core.parked_refused_at != core.changes:
+    if core.parked and not core.parked_wait_on():
         _resume(core)
 
 
@@ -26,6 +26,7 @@ def _resume(core: Scheduler) -> None:
             continue
         if core.free_seats <= 0 or not _fits(core, sequence) or _is_behind_the_waiting(core, sequence):
             core.parked_refused_at = core.changes
+            core.parked_refused_until_ns = core.policy.stable_until_ns(core.view)
             return
         core.resume(sequence)
 

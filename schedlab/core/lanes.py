@@ -68,8 +68,10 @@ def _run_length(core: Scheduler) -> tuple[int, int]:
     if not core.leap or not _plans_would_repeat(core):
         return 1, FOREVER_NS
     until_ns = core.deadlines[0][0] if core.deadlines else FOREVER_NS
-    if len(core.waiting) or core.parked:
-        until_ns = min(until_ns, core.policy.stable_until_ns(core.view))
+    if len(core.waiting):
+        until_ns = min(until_ns, core.refused_until_ns)
+    if core.parked:
+        until_ns = min(until_ns, core.parked_refused_until_ns)
     most = core.limits.next_step() - core.batch.step
     return core.batch.affordable(core.pool.free_blocks, most), until_ns
 
@@ -245,9 +247,17 @@ def _sample(core: Scheduler, sequence: Sequence, result: StepResult, now_ns: int
 
 
 def _fail(core: Scheduler, step: Step, error: str) -> None:
-    """The step failed: whoever was in it ends with an error, nobody else."""
-    rows = list(core.batch.rows) if step.decode is not None else []
-    for sequence in [*rows, *(chunk.sequence for chunk in step.chunks)]:
+    """The step failed and nothing advanced: its chunks end with an error; its decode rows too if it had no chunks.
+
+    Rows that live on give back the blocks that they got for this step, and decode again in the next one.
+    """
+    failed = [chunk.sequence for chunk in step.chunks]
+    if not step.chunks and step.decode is not None:
+        failed = list(core.batch.rows)
+        core.batch.newcomers.clear()
+    for growth in core.in_flight_growth:
+        growth.sequence.block_table.pop()
+        core.pool.release([growth.block])
+    for sequence in failed:
         sequence.error = error
         core.ending[sequence] = FinishReason.ERROR
-    core.batch.newcomers.clear()

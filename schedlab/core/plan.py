@@ -177,6 +177,7 @@ def _admit(core: Scheduler) -> None:
     if composed >= core.token_budget:
         # Seats, blocks and the step's own size refused whoever still waits, not the policy's clock.
         core.refused_at = core.changes
+        core.refused_until_ns = policy.stable_until_ns(core.view)
 
 
 def _tokens_for_newcomers(core: Scheduler, composed: int) -> int:

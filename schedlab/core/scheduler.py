@@ -62,10 +62,13 @@ class Scheduler:
         self.reserved_blocks = 0
         self.num_arrived = 0
         self._num_admissions = 0
-        # Counts every change of who owns seats or blocks: a refusal that was noted at the same count still holds.
+        # Counts every change of who owns seats or blocks: a refusal that was noted at the same count still holds, up to
+        # the time that the policy named then.
         self.changes = 0
         self.refused_at = -1
+        self.refused_until_ns = FOREVER_NS
         self.parked_refused_at = -1
+        self.parked_refused_until_ns = FOREVER_NS
         self.no_way_for: tuple[Sequence, int] | None = None
         # The tick in progress.
         self.starting: deque[Sequence] = deque()
@@ -90,6 +93,12 @@ class Scheduler:
     def in_line(self) -> bool:
         """Do the preempted stand in one line with the waiting?"""
         return self.config.resume is ResumeRule.IN_LINE
+
+    def parked_wait_on(self) -> bool:
+        """Does the refusal of the first preempted sequence still hold?"""
+        if self.parked_refused_at != self.changes:
+            return False
+        return self.parked_refused_until_ns == FOREVER_NS or self.device.now_ns() < self.parked_refused_until_ns
 
     def plan(self) -> Plan:
         """What this tick runs. Drains the inbox, ends what is due, makes room for decoding, admits."""

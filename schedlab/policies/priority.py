@@ -47,6 +47,7 @@ class Priority(StaticPolicy):
             key=lambda owner: (-owner.request.priority, -owner.admission_index),
         )
         seats, blocks = view.free_seats, self._room_blocks(view)
+        owners = view.num_active + view.num_prefilling
         needed_blocks = self._needed_blocks(view, sequence)
         victims: list[Sequence] = []
         for owner in less_important:
@@ -55,6 +56,9 @@ class Priority(StaticPolicy):
             victims.append(owner)
             seats += 1
             blocks += self._held_blocks(view, owner)
+        if len(victims) == owners:
+            # Nobody would be left for whom the watermark keeps blocks free.
+            blocks += self.config.watermark_blocks
         return victims if seats and blocks >= needed_blocks else ()
 
     def _room_blocks(self, view: View) -> int:

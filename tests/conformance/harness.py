@@ -161,11 +161,6 @@ def _outputs(asks: tuple[Ask, ...]) -> OutputModel:
     return lengths
 
 
-def has_tokens(case: Case) -> bool:
-    """A scripted output needs every token looked at, so its runs are stepped."""
-    return any(ask.tokens is not None for ask in case.asks)
-
-
 def _policy(case: Case, config: SchedulerConfig) -> Policy:
     name = case.setup.get("policy", find_preset(case.setup.get("preset", "vllm")).policy)
     policy_class: Any = POLICIES.get(name) or find_policy(name)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.conformance import harness
 from tests.conformance.made import ask, made_case
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="making way counts the watermark even when nobody would be left, where the gate does not ask for it",
-)
 def test_an_urgent_request_that_fits_an_empty_pool_evicts_whoever_is_less_important() -> None:
     """9 of 10 blocks with a watermark of 2: refused beside anyone, admitted alone."""
     asks = (ask(0, 20, 50, priority=5), ask(1, 144, 4, at_ns=5_000_000, priority=0))

@@ -25,22 +25,9 @@ def test_scenario_comes_out_right(case: Case, tmp_path: Path) -> None:
         _is_refused_at_start(case, expected["config_error"])
         return
     logs = [tmp_path / "step.jsonl", tmp_path / "again.jsonl"]
-    for leap, log in zip((False, not harness.has_tokens(case)), logs, strict=True):
+    for leap, log in zip((False, True), logs, strict=True):
         check(harness.run(case, leap=leap, log=log), expected)
     assert logs[0].read_bytes() == logs[1].read_bytes()
-
-
-SCRIPTED = [case for case in CASES if harness.has_tokens(case) and not case.waits_for]
-
-
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a plan repeats decode steps although the device has tokens: only the newest one of a run is looked at",
-)
-@pytest.mark.parametrize("case", SCRIPTED, ids=[case.label for case in SCRIPTED])
-def test_a_scripted_output_comes_out_right_with_leaps_too(case: Case) -> None:
-    check(harness.run(case, leap=True), case.expect)
 
 
 def _is_refused_at_start(case: Case, words: list[str]) -> None:
