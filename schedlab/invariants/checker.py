@@ -6,12 +6,14 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from schedlab.device import StepResult
 from schedlab.events import Admitted, Arrived, Finished, FirstToken, Preempted, Refused, Resumed, StepDone
 from schedlab.invariants.choices import check_admission, check_resume, check_victim
 from schedlab.invariants.state import check, check_tick
 from schedlab.invariants.steps import check_step
 from schedlab.invariants.track import Track
 from schedlab.invariants.violation import violation
+from schedlab.memory.blocks import blocks_for
 from schedlab.request import FinishReason
 from schedlab.sequence import NOT_YET, Sequence, State
 
@@ -42,15 +44,16 @@ class Checker:
         self.prefill_tokens = 0
         self.recomputed_tokens = 0
         self.num_ticks = 0
+        self._is_over = False
 
     def attach(self, core: Scheduler) -> None:
         """Subscribe to the events of `core`, and look at it after each plan, each tick and its finish."""
         self._core = core
         core.bus.add(self)
-        _before(core, "plan", self._evicted_in_plan.clear)
-        _after(core, "plan", self._after_plan)
-        _after(core, "end_tick", self._after_tick)
-        _after(core, "finish", self._after_finish)
+        _around(core, "plan", before=self._evicted_in_plan.clear, after=self._after_plan)
+        _around(core, "commit", before=self._before_commit)
+        _around(core, "end_tick", after=self._after_tick)
+        _around(core, "finish", before=self._before_finish, after=self._after_finish)
 
     def on_arrived(self, event: Arrived) -> None:
         self._pass_time(event.now_ns)
@@ -116,6 +119,7 @@ class Checker:
         self.num_finished += 1
         self.recomputed_tokens += sequence.num_recomputed_tokens
         self._ended_well(event)
+        self._error_is_true(event, track)
         track.check_totals(sequence)
 
     def _ended_well(self, event: Finished) -> None:
@@ -137,6 +141,19 @@ class Checker:
         if event.reason is FinishReason.TIMEOUT and event.now_ns < (sequence.request.deadline_ns or 0):
             raise violation("no_timeout_before_the_deadline", f"{sequence}: {sequence.request.deadline_ns}")
 
+    def _error_is_true(self, event: Finished, track: Track) -> None:
+        """An error is a failed step, a shutdown, or more tokens than the whole pool holds; and a failed step is one."""
+        sequence, core = event.sequence, self._core
+        is_error = event.reason is FinishReason.ERROR
+        if track.failed and not is_error:
+            raise violation("a_failed_step_ends_its_rows", f"{sequence} was in one and ends with {event.reason}")
+        needed_blocks = blocks_for(sequence.num_prompt_tokens + sequence.num_outputs, core.config.block_size)
+        if is_error and not (track.failed or self._is_over or needed_blocks > core.pool.total_blocks):
+            raise violation(
+                "nobody_ends_while_it_could_go_on",
+                f"{sequence} needs {needed_blocks} of {core.pool.total_blocks} blocks and ends: {sequence.error}",
+            )
+
     def _after_plan(self) -> None:
         """No plan leaves a sequence alive whose deadline has come."""
         deadlines, now_ns = self._deadlines, self._core.device.now_ns()
@@ -144,6 +161,16 @@ class Checker:
             heappop(deadlines)
         if deadlines and deadlines[0][0] <= now_ns:
             raise violation("timeouts_are_swept", f"{deadlines[0][2]}, due {deadlines[0][0]}, lives on at {now_ns} ns")
+
+    def _before_commit(self, result: StepResult) -> None:
+        """Note who ends with a failed step: its chunks, or without any its rows."""
+        step = self._core.in_flight
+        if result.fault is not None and step is not None:
+            for sequence in [chunk.sequence for chunk in step.chunks] or list(self._core.batch.rows):
+                self._track(sequence).failed = True
+
+    def _before_finish(self) -> None:
+        self._is_over = True
 
     def _after_tick(self) -> None:
         core = self._core
@@ -181,22 +208,18 @@ class Checker:
         return track
 
 
-def _before(core: Scheduler, method: str, law: Callable[[], None]) -> None:
+def _around(
+    core: Scheduler, method: str, before: Callable[..., None] | None = None, after: Callable[[], None] | None = None
+) -> None:
+    """Make `core.method(...)` call `before` with the same arguments first and `after` in the end."""
     inner = getattr(core, method)
 
-    def call() -> object:
-        law()
-        return inner()
-
-    setattr(core, method, call)
-
-
-def _after(core: Scheduler, method: str, law: Callable[[], None]) -> None:
-    inner = getattr(core, method)
-
-    def call() -> object:
-        result = inner()
-        law()
+    def call(*arguments: object) -> object:
+        if before is not None:
+            before(*arguments)
+        result = inner(*arguments)
+        if after is not None:
+            after()
         return result
 
     setattr(core, method, call)

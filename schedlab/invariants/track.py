@@ -10,7 +10,7 @@ from schedlab.sequence import Sequence
 class Track:
     """Tokens computed and sampled for one live request, summed from the steps."""
 
-    __slots__ = ("computed", "decoded_tokens", "furthest", "outputs", "prefilled_tokens", "sampled")
+    __slots__ = ("computed", "decoded_tokens", "failed", "furthest", "outputs", "prefilled_tokens", "sampled")
 
     def __init__(self) -> None:
         self.computed = 0
@@ -19,6 +19,7 @@ class Track:
         self.prefilled_tokens = 0
         self.decoded_tokens = 0
         self.sampled = False
+        self.failed = False
 
     def compute(self, chunk: Chunk) -> None:
         """A chunk was computed: it begins where the last ended and goes at most to the last known token."""

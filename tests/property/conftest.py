@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
+
+from tests.property.effort import FACTOR
 
 settings.register_profile(
     "fixed",
-    derandomize=True,
+    derandomize=FACTOR == 1,
     deadline=None,
     database=None,
-    max_examples=100,
+    max_examples=100 * FACTOR,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("search", parent=settings.get_profile("fixed"), derandomize=False, max_examples=3000)
-settings.load_profile(os.environ.get("SCHEDLAB_HYPOTHESIS", "fixed"))
+settings.load_profile("fixed")

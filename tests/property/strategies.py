@@ -15,6 +15,7 @@ from backends.sim.costs.roofline import Roofline
 from backends.sim.specs.hardware import find_hardware
 from backends.sim.specs.models import all_models
 from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig, VictimRule
+from schedlab.memory.blocks import blocks_for
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.priority import Priority
@@ -48,11 +49,11 @@ class Erratic(CostModel):
 
 
 @st.composite
-def configs(draw: st.DrawFn, num_blocks: int) -> SchedulerConfig:
+def configs(draw: st.DrawFn) -> SchedulerConfig:
     """Any configuration that is not refused, with budgets small enough to bind."""
-    max_num_seqs = draw(st.integers(1, 6))
-    max_num_batched_tokens = max_num_seqs + draw(st.integers(0, 24))
+    max_num_seqs = draw(st.one_of(st.integers(1, 3), st.integers(3, 9)))
     chunked = draw(st.booleans())
+    max_num_batched_tokens = max_num_seqs + draw(st.integers(0, 24) if chunked else st.integers(0, 100))
     admission = draw(st.sampled_from(AdmissionRule))
     commit = admission is AdmissionRule.COMMIT
     longest = 200 if chunked else max_num_batched_tokens
@@ -64,7 +65,7 @@ def configs(draw: st.DrawFn, num_blocks: int) -> SchedulerConfig:
         align_chunks=chunked and draw(st.booleans()),
         fusion=draw(st.sampled_from(Fusion)),
         admission=admission,
-        watermark_blocks=0 if commit else draw(st.integers(0, num_blocks)),
+        watermark_blocks=0 if commit else draw(st.sampled_from((0, 0, 1, 4, 20))),
         watermark_tokens=draw(st.integers(-1, 20)) if commit else -1,
         overcommit_percent=draw(st.sampled_from((100, 1, 60, 150, 400))) if commit else 100,
         max_bypass=draw(st.integers(0, 3)),
@@ -73,7 +74,7 @@ def configs(draw: st.DrawFn, num_blocks: int) -> SchedulerConfig:
         resume_headroom_blocks=draw(st.integers(0, 3)),
         immunity_tokens=draw(st.sampled_from((0, 1, 5, 64))),
         block_size=draw(st.sampled_from((1, 2, 3, 4, 7, 16))),
-        max_model_len=draw(st.one_of(st.just(longest), st.integers(1, longest))),
+        max_model_len=draw(st.sampled_from((longest, longest, longest, 1 + longest // 4))),
     )
 
 
@@ -132,7 +133,7 @@ def turns(draw: st.DrawFn, unit_ns: int) -> Turn:
     """A request with any end: natural, by its limit, by its deadline, cancelled, refused."""
     rarely = st.integers(0, 4).map(lambda number: number == 0)
     return Turn(
-        prompt_tokens=draw(st.one_of(st.integers(1, 12), st.integers(1, 80))),
+        prompt_tokens=draw(st.one_of(st.integers(1, 12), st.integers(1, 12), st.integers(1, 80))),
         output_tokens=draw(st.one_of(st.integers(0, 2), st.integers(0, 40))),
         max_tokens=draw(st.one_of(st.just(1 << 20), st.integers(0, 2), st.integers(0, 40))),
         priority=draw(st.integers(0, 2)),
@@ -154,10 +155,28 @@ def sessions(draw: st.DrawFn, unit_ns: int, most: int = 14) -> tuple[Session, ..
 
 
 @st.composite
+def crowds(draw: st.DrawFn, unit_ns: int) -> tuple[Session, ...]:
+    """Short prompts with long outputs, close together: they all come in and then outgrow the pool."""
+    drawn = []
+    for _ in range(draw(st.integers(2, 10))):
+        turn = draw(turns(unit_ns))._replace(
+            prompt_tokens=draw(st.integers(1, 8)), output_tokens=draw(st.integers(4, 30)), max_tokens=1 << 20
+        )
+        drawn.append(Session(draw(st.integers(0, 5)) * unit_ns, (turn,)))
+    return tuple(drawn)
+
+
+@st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Everything at once."""
-    num_blocks = draw(st.one_of(st.integers(1, 12), st.integers(1, 60)))
-    config = draw(configs(num_blocks))
+    """Everything at once: half of the time more than the pool can hold."""
+    config = draw(configs())
     cost, unit_ns = draw(costs())
     policy = draw(policies(config, unit_ns))
-    return World(config, policy, cost, num_blocks, draw(sessions(unit_ns)))
+    crowded = draw(st.booleans())
+    arrivals = draw(crowds(unit_ns) if crowded else sessions(unit_ns))
+    if crowded:
+        needed = [blocks_for(turn.prompt_tokens + turn.output_tokens, config.block_size) for (_, (turn,)) in arrivals]
+        num_blocks = draw(st.integers(max(1, max(needed) - 1), max(needed) + 6))
+    else:
+        num_blocks = draw(st.integers(1, 60))
+    return World(config, policy, cost, num_blocks, arrivals)
