@@ -62,6 +62,8 @@ class SchedulerConfig:
         resume_headroom_blocks: blocks that must be free beyond those that a returning sequence needs.
         immunity_tokens: outputs that a resumed sequence may produce before it may be a victim again.
         max_model_len: longest prompt + output.
+        prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
+        cache_per_tenant: prompts of different tenants share nothing.
     """
 
     max_num_seqs: int = 256
@@ -81,6 +83,8 @@ class SchedulerConfig:
     immunity_tokens: int = 0
     block_size: int = 16
     max_model_len: int = 1 << 30
+    prefix_cache: bool = False
+    cache_per_tenant: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "max_model_len", "overcommit_percent"):
@@ -116,6 +120,8 @@ class SchedulerConfig:
                 f"with chunked_prefill off a prompt must fit in one step: max_model_len ({self.max_model_len}) exceeds "
                 f"max_num_batched_tokens ({self.max_num_batched_tokens})"
             )
+        if self.cache_per_tenant and not self.prefix_cache:
+            raise UsageError("cache_per_tenant parts the prefix cache, and prefix_cache is off; leave one of them out")
         if self.admission is AdmissionRule.COMMIT and self.watermark_blocks:
             raise UsageError("watermark_blocks belongs to admission=prompt; with commit use watermark_tokens")
         if self.admission is AdmissionRule.PROMPT and self.watermark_tokens >= 0:

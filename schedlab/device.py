@@ -116,6 +116,10 @@ class Device(Protocol):
         """Begin a copy; its end is delivered to the inbox."""
         ...
 
+    def output_keys(self, sequence: Sequence, first: int, last: int, block_size: int) -> list[int]:
+        """Chained keys of blocks `first` .. `last - 1` of a sequence, which outputs have filled; fewer if not known."""
+        ...
+
     def forget(self, sequence: Sequence) -> None:
         """The sequence has ended: drop whatever the device keeps for it."""
         ...

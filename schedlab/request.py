@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -51,29 +50,30 @@ class Prompt:
     hash_ids: tuple[int, ...] | None = None
     hash_block_tokens: int = 0
 
-    def block_keys(self, block_size: int) -> Iterator[tuple[int, int]]:
-        """Keys of the full blocks of `block_size` tokens, as (trace id, sub-index); empty without block ids.
+    def block_keys(self, block_size: int) -> list[int]:
+        """Chained keys of the full blocks of `block_size` tokens; empty without block ids.
 
-        Where the trace's block is a multiple of ours a trace block gives several keys; where ours is a multiple of the
-        trace's, the last trace id inside the block stands for it (ids are chained, so it stands for all before it).
+        Equal keys mean equal tokens in the block and before it. Where the trace's block is a multiple of ours a trace
+        block gives several keys; where ours is a multiple of the trace's, the last trace id inside the block stands
+        for it (ids are chained, so it stands for all before it).
 
         Raises:
             UsageError: neither block size divides the other.
         """
         if self.hash_ids is None:
-            return
+            return []
         theirs = self.hash_block_tokens
         if theirs % block_size and block_size % theirs:
             raise UsageError(
                 f"block size {block_size} and the trace's block of {theirs} tokens do not divide one another; "
                 f"choose --set block_size=N with N dividing {theirs} or a multiple of it"
             )
-        for index in range(self.num_tokens // block_size):
-            last_token = (index + 1) * block_size - 1
-            within = last_token // theirs
-            if within >= len(self.hash_ids):
-                return
-            yield self.hash_ids[within], (last_token % theirs) // block_size
+        full_blocks = self.num_tokens // block_size
+        if theirs >= block_size:
+            parts = range(theirs // block_size)
+            return [key * len(parts) + part for key in self.hash_ids for part in parts][:full_blocks]
+        step = block_size // theirs
+        return list(self.hash_ids[step - 1 :: step][:full_blocks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ class Request:
         request_id: unique among live requests; ties anywhere go to the lowest.
         max_tokens: most tokens that may be produced; 0 = score the prompt only.
         priority: lower is more important.
+        adapter, cache_salt: prompts that differ in one of them share no cached blocks.
         deadline_ns: absolute time at which the request ends wherever it is; None = never.
     """
 
@@ -95,6 +96,8 @@ class Request:
     deadline_ns: int | None = None
     tenant: str = ""
     session: str = ""
+    adapter: str = ""
+    cache_salt: str = ""
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: StopMatcher | None = None
 

@@ -47,6 +47,8 @@ class Sequence:
         "admitted_ns",
         "arrival_index",
         "block_table",
+        "cached_prefix",
+        "cached_prefix_version",
         "error",
         "finish_reason",
         "finished_ns",
@@ -55,15 +57,18 @@ class Sequence:
         "joined_len",
         "joined_ns",
         "joined_step",
+        "keys",
         "last_token_ns",
         "max_outputs",
         "num_cached_tokens",
+        "num_cached_tokens_on_return",
         "num_computed",
         "num_outputs",
         "num_preemptions",
         "num_prompt_tokens",
         "num_recomputed_tokens",
         "num_swaps",
+        "published_blocks",
         "recompute_until",
         "request",
         "request_id",
@@ -83,6 +88,12 @@ class Sequence:
         self.num_computed = 0
         self.num_outputs = 0
         self.block_table: list[int] = []
+        # Keys of its first full blocks, as far as they are known; None = not asked for yet.
+        self.keys: list[int] | None = None
+        self.published_blocks = 0
+        # The answer of the last lookup, good while the pool's version is the same. It holds no references.
+        self.cached_prefix: list[int] = []
+        self.cached_prefix_version = NOT_YET
         self.admission_index = NOT_YET
         # Blocks that its prefill in progress will still take; counted in the scheduler's sum of reservations.
         self.reserved_blocks = 0
@@ -99,6 +110,7 @@ class Sequence:
         self.num_preemptions = 0
         self.num_swaps = 0
         self.num_cached_tokens = 0
+        self.num_cached_tokens_on_return = 0
         self.num_recomputed_tokens = 0
         self.recompute_until = 0
         self.immune_until_outputs = 0

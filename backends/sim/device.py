@@ -81,6 +81,10 @@ class SimDevice:
         """Begin a copy on its link when the copies that it names have ended."""
         return self.links.copy(op)
 
+    def output_keys(self, sequence: Sequence, first: int, last: int, block_size: int) -> list[int]:
+        """Keys that the output model knows of blocks that outputs have filled."""
+        return self.outputs.keys(sequence.request_id, first, last, block_size)
+
     def forget(self, sequence: Sequence) -> None:
         self.outputs.forget(sequence.request_id)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence as List
 from typing import Protocol
 
 from schedlab.device import Step
+from schedlab.request import Prompt
 
 ENDLESS = 1 << 40
 
@@ -28,6 +29,10 @@ class OutputModel(Protocol):
         """The token of each row that samples in `step`, by request id; None from a model without tokens."""
         ...
 
+    def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:
+        """Chained keys of blocks `first` .. `last - 1` of prompt and output; fewer where they are not known."""
+        ...
+
     def forget(self, request_id: int) -> None:
         """The request has ended."""
         ...
@@ -36,15 +41,21 @@ class OutputModel(Protocol):
 class Lengths:
     """Lengths only, as a trace gives them; a length is dropped with its request."""
 
-    __slots__ = ("_lengths",)
+    __slots__ = ("_following", "_lengths")
     has_tokens = False
 
     def __init__(self) -> None:
         self._lengths: dict[int, int] = {}
+        self._following: dict[int, Prompt] = {}
 
-    def expect(self, request_id: int, output_tokens: int) -> None:
-        """The request's output will have `output_tokens` tokens."""
+    def expect(self, request_id: int, output_tokens: int, following: Prompt | None = None) -> None:
+        """The request's output will have `output_tokens` tokens; `following` is the session's next prompt, if known.
+
+        That prompt begins with this one and its output, so it tells the keys of the blocks that the output fills.
+        """
         self._lengths[request_id] = output_tokens
+        if following is not None:
+            self._following[request_id] = following
 
     def length(self, request_id: int) -> int:
         return self._lengths[request_id]
@@ -54,6 +65,11 @@ class Lengths:
 
     def forget(self, request_id: int) -> None:
         self._lengths.pop(request_id, None)
+        self._following.pop(request_id, None)
+
+    def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:
+        following = self._following.get(request_id)
+        return following.block_keys(block_size)[first:last] if following is not None else []
 
 
 class Script:
@@ -77,6 +93,9 @@ class Script:
 
     def forget(self, request_id: int) -> None:
         return None
+
+    def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:
+        return []
 
     def _token(self, request_id: int, index: int) -> int:
         tokens = self._tokens.get(request_id, ())

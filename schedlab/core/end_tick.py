@@ -35,7 +35,7 @@ def _fits(core: Scheduler, sequence: Sequence) -> bool:
     if core.in_line and not core.policy.admit(core.view, sequence):
         return False
     headroom = core.config.resume_headroom_blocks if core.free_seats < core.config.max_num_seqs else 0
-    needed_blocks = core.view.prompt_blocks(sequence) + headroom
+    needed_blocks = core.view.missing_blocks(sequence) + headroom
     return needed_blocks <= core.pool.free_blocks - core.reserved_blocks
 
 

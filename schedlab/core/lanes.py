@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlab.core import stops
+from schedlab.core.caching import publish_prompt
 from schedlab.core.plan import Lane, make_room_for_decoding
 from schedlab.device import FOREVER_NS, Chunk, Step, StepResult
 from schedlab.events import FirstToken, Growth, StepDone
@@ -217,6 +218,7 @@ def _advance_chunk(core: Scheduler, chunk: Chunk, result: StepResult, now_ns: in
     sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
     sequence.num_recomputed_tokens += max(0, min(end, sequence.recompute_until) - chunk.start)
     sequence.num_computed = end
+    publish_prompt(core, sequence)
     if not chunk.samples:
         return
     reason = _sample(core, sequence, result, now_ns)

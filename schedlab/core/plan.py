@@ -7,6 +7,7 @@ from heapq import heappop
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedlab.config import Fusion
+from schedlab.core.caching import cached_prefix
 from schedlab.events import Arrived, Refused
 from schedlab.inbox import Cancel, Close, CopyDone, Submit
 from schedlab.memory.blocks import blocks_for
@@ -195,6 +196,8 @@ def _tokens_for_newcomers(core: Scheduler, composed: int) -> int:
 def _first_chunk(core: Scheduler, sequence: Sequence, tokens: int) -> int:
     """Tokens of its prompt that a sequence takes of `tokens`; 0 if it must go whole and does not fit."""
     left = sequence.num_known - sequence.num_computed
+    if sequence.state is State.PENDING:
+        left -= len(cached_prefix(core, sequence)) * core.config.block_size
     if core.config.fusion is not Fusion.ALL:
         return left
     if left > tokens and not core.config.chunked_prefill:

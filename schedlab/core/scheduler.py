@@ -13,7 +13,7 @@ from sortedcontainers import SortedKeyList
 
 from schedlab.batch import DecodeBatch
 from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig
-from schedlab.core import end_tick, lanes
+from schedlab.core import caching, end_tick, lanes
 from schedlab.core.limits import OutputLimits
 from schedlab.core.plan import Lane, Plan, make
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
@@ -22,6 +22,7 @@ from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Res
 from schedlab.inbox import Inbox
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.commitment import CommitmentLedger
+from schedlab.memory.prefix import CachingBlockPool
 from schedlab.policies.base import Policy
 from schedlab.policies.view import View
 from schedlab.request import FinishReason
@@ -43,7 +44,7 @@ class Scheduler:
         self.bus = EventBus()
         self.inbox = Inbox()
         self.view = View(self)
-        self.pool = BlockPool(device.facts.num_blocks)
+        self.pool = (CachingBlockPool if config.prefix_cache else BlockPool)(device.facts.num_blocks)
         self.ledger = (
             CommitmentLedger(config.block_size, config.watermark_tokens)
             if config.admission is AdmissionRule.COMMIT
@@ -181,9 +182,10 @@ class Scheduler:
         """Take seat and blocks from an owner; it computes its known tokens again when it returns."""
         self._unseat(sequence)
         sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
+        caching.publish_outputs(self, sequence)
+        freed_blocks = self._free_table(sequence)
         sequence.num_computed = 0
         sequence.num_preemptions += 1
-        freed_blocks = self._free_table(sequence)
         if self.ledger and self.in_line:
             self.ledger.remove(sequence)
         sequence.move_to(State.PREEMPTED)
@@ -210,6 +212,8 @@ class Scheduler:
         state = sequence.state
         if state in (State.PREFILLING, State.ACTIVE):
             self._unseat(sequence)
+            if reason is not FinishReason.ERROR:
+                caching.publish_outputs(self, sequence)
             self._free_table(sequence)
         elif state is State.PENDING:
             self.waiting.remove(sequence)
@@ -246,7 +250,8 @@ class Scheduler:
         sequence.move_to(State.PREFILLING)
         sequence.admission_index = self._num_admissions
         self._num_admissions += 1
-        sequence.reserved_blocks = self.view.prompt_blocks(sequence)
+        caching.take_prefix(self, sequence)
+        sequence.reserved_blocks = self.view.prompt_blocks(sequence) - len(sequence.block_table)
         self.reserved_blocks += sequence.reserved_blocks
         self.prefilling[sequence] = None
         self.changes += 1
@@ -267,6 +272,7 @@ class Scheduler:
     def _free_table(self, sequence: Sequence) -> int:
         freed_blocks = self.pool.release(sequence.block_table)
         sequence.block_table = []
+        caching.forget_prefix(sequence)
         return freed_blocks
 
     def _ending_prefills(self) -> int:

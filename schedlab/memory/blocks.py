@@ -38,6 +38,10 @@ class BlockPool:
         """How many hold `block`; 0 = free."""
         return self._references[block]
 
+    def is_held(self, block: int) -> bool:
+        """Has `block` a holder?"""
+        return self._references[block] > 0
+
     def free_list(self) -> tuple[int, ...]:
         """Free blocks, the next to go out last. For checks: O(free)."""
         return tuple(self._free)

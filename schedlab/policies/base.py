@@ -46,7 +46,7 @@ class Policy:
         """May a waiting or preempted sequence come in now? Seats and tokens are checked already."""
         if self.config.admission is AdmissionRule.COMMIT:
             return self._fits_commitment(view, view.commitment(sequence))
-        return self._fits_prompt(view, view.prompt_blocks(sequence))
+        return self._fits_prompt(view, view.missing_blocks(sequence))
 
     def make_way(self, view: View, sequence: Sequence) -> List[Sequence]:
         """Owners to preempt so that a refused `sequence` can come in; all of them or none."""

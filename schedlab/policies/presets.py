@@ -45,7 +45,7 @@ VLLM = Preset(
         "latest running request is preempted and recomputed, a prompt is admitted when its blocks are free; 256 "
         "sequences, 8,192 tokens a step, blocks of 16"
     ),
-    fields={"max_num_seqs": 256, "max_num_batched_tokens": 8192},
+    fields={"max_num_seqs": 256, "max_num_batched_tokens": 8192, "prefix_cache": True},
 )
 
 MET = Preset(

@@ -69,7 +69,7 @@ class Priority(StaticPolicy):
     def _needed_blocks(self, view: View, sequence: Sequence) -> int:
         if self.config.admission is AdmissionRule.COMMIT:
             return view.commitment(sequence)
-        return view.prompt_blocks(sequence)
+        return view.missing_blocks(sequence)
 
     def _held_blocks(self, view: View, owner: Sequence) -> int:
         if self.config.admission is AdmissionRule.COMMIT:

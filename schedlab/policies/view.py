@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from schedlab.config import SchedulerConfig
+from schedlab.core.caching import cached_prefix
 from schedlab.memory.blocks import blocks_for
 from schedlab.sequence import Sequence
 
@@ -89,6 +90,15 @@ class View:
     def prompt_blocks(self, sequence: Sequence) -> int:
         """Blocks for all known tokens of a sequence that is not active."""
         return blocks_for(sequence.num_known, self._core.config.block_size)
+
+    def missing_blocks(self, sequence: Sequence) -> int:
+        """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold."""
+        found = cached_prefix(self._core, sequence)
+        return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
+
+    def cached_tokens(self, sequence: Sequence) -> int:
+        """Known tokens of a waiting or preempted sequence that the prefix cache has."""
+        return len(cached_prefix(self._core, sequence)) * self._core.config.block_size
 
     @property
     def oldest_token_ns(self) -> int | None:

@@ -1,0 +1,84 @@
+"""What a sequence takes from the prefix cache and what it leaves there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlab.memory.prefix import CachingBlockPool
+from schedlab.sequence import Sequence
+
+if TYPE_CHECKING:
+    from schedlab.core.scheduler import Scheduler
+
+
+def cached_prefix(core: Scheduler, sequence: Sequence) -> list[int]:
+    """Blocks of the longest known beginning of a sequence that holds none; at least one token stays to be computed.
+
+    O(blocks of that beginning), and O(1) while the cache has not changed since the last time.
+    """
+    pool = core.pool
+    if not isinstance(pool, CachingBlockPool):
+        return []
+    if sequence.cached_prefix_version != pool.version:
+        most = (sequence.num_known - 1) // core.config.block_size
+        sequence.cached_prefix = pool.lookup(_keys(core, pool, sequence), most)
+        sequence.cached_prefix_version = pool.version
+    return sequence.cached_prefix
+
+
+def take_prefix(core: Scheduler, sequence: Sequence) -> None:
+    """Start a sequence that has just got a seat behind its cached prefix."""
+    found = cached_prefix(core, sequence)
+    if not found:
+        return
+    assert isinstance(core.pool, CachingBlockPool)
+    core.pool.hold(found)
+    sequence.block_table = list(found)
+    sequence.published_blocks = len(found)
+    sequence.num_computed = len(found) * core.config.block_size
+    if sequence.num_preemptions:
+        sequence.num_cached_tokens_on_return += sequence.num_computed
+    else:
+        sequence.num_cached_tokens = sequence.num_computed
+
+
+def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
+    """Full blocks that a chunk has just computed can be found from now on."""
+    pool, keys = core.pool, sequence.keys
+    if not keys or not isinstance(pool, CachingBlockPool):
+        return
+    full_blocks = min(sequence.num_computed // core.config.block_size, len(keys))
+    if full_blocks > sequence.published_blocks:
+        pool.publish(keys, sequence.block_table, sequence.published_blocks, full_blocks)
+        sequence.published_blocks = full_blocks
+
+
+def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
+    """The same for a sequence that gives up its blocks: those that outputs have filled, where the device knows keys."""
+    pool = core.pool
+    if not isinstance(pool, CachingBlockPool) or sequence.keys is None:
+        return
+    full_blocks = sequence.num_computed // core.config.block_size
+    if full_blocks > len(sequence.keys):
+        keys = core.device.output_keys(sequence, len(sequence.keys), full_blocks, core.config.block_size)
+        sequence.keys += pool.in_namespace(keys, _namespace(core, sequence))
+    publish_prompt(core, sequence)
+
+
+def forget_prefix(sequence: Sequence) -> None:
+    """The sequence holds no blocks any more."""
+    sequence.published_blocks = 0
+    sequence.cached_prefix_version = -1
+
+
+def _keys(core: Scheduler, pool: CachingBlockPool, sequence: Sequence) -> list[int]:
+    if sequence.keys is None:
+        keys = sequence.request.prompt.block_keys(core.config.block_size)
+        sequence.keys = pool.in_namespace(keys, _namespace(core, sequence))
+    return sequence.keys
+
+
+def _namespace(core: Scheduler, sequence: Sequence) -> tuple[str, str, str]:
+    """Adapter, salt and tenant: only prompts that agree in all of them share blocks."""
+    request = sequence.request
+    return request.adapter, request.cache_salt, request.tenant if core.config.cache_per_tenant else ""

@@ -1,0 +1,178 @@
+"""A block pool that remembers what its full blocks hold, so that a prompt may start where an earlier one has been.
+
+Keys are chained: equal keys mean equal tokens in the block and in every block before it. The prefix tree therefore
+needs no tree, only one map key -> block. Blocks that nobody holds but that have a key lie idle in one ordered list, the
+deepest of a sequence first, so its head is always the least recently used leaf. The list is linked through two arrays,
+eight bytes a block, since a pool may have millions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence as List
+
+from schedlab.errors import InvariantViolation, KvExhausted
+from schedlab.memory.blocks import BlockPool
+
+# Keys within a namespace are smaller than this many bits: a 128-bit hash times the parts of a block.
+KEY_BITS = 192
+
+
+class CachingBlockPool(BlockPool):
+    """Block ids with reference counts, of which the idle ones (known key, no holder) are reclaimed when needed.
+
+    Law: whoever holds a block holds the blocks before it in the chain, so an idle block's successors are idle too and
+    lie before it in the list. `publish` keeps it by replacing a late duplicate by the block that has the key already.
+    """
+
+    __slots__ = ("_blocks", "_keys", "_namespaces", "_next", "_num_idle", "_previous", "num_evicted", "version")
+
+    def __init__(self, total_blocks: int) -> None:
+        super().__init__(total_blocks)
+        self._blocks: dict[int, int] = {}
+        self._keys: list[int | None] = [None] * total_blocks
+        # The idle list is a ring; `total_blocks` stands for its end, so [end] is the head and, before it, the tail.
+        self._next = array("i", [total_blocks]) * (total_blocks + 1)
+        self._previous = array("i", [total_blocks]) * (total_blocks + 1)
+        self._num_idle = 0
+        self._namespaces: dict[tuple[str, ...], int] = {}
+        self.num_evicted = 0
+        # Counts every change of what `lookup` may answer.
+        self.version = 0
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that an allocation may have: empty or idle."""
+        return len(self._free) + self._num_idle
+
+    @property
+    def used_blocks(self) -> int:
+        """Blocks that somebody holds."""
+        return self.total_blocks - len(self._free) - self._num_idle
+
+    @property
+    def cached_blocks(self) -> int:
+        """Blocks with a key, held or idle."""
+        return len(self._blocks)
+
+    def idle_list(self) -> tuple[int, ...]:
+        """Idle blocks, the next to be reclaimed first. For checks: O(idle)."""
+        idle, block = [], self._next[self.total_blocks]
+        while block != self.total_blocks:
+            idle.append(block)
+            block = self._next[block]
+        return tuple(idle)
+
+    def key_of(self, block: int) -> int | None:
+        """The key under which a block can be found."""
+        return self._keys[block]
+
+    def in_namespace(self, keys: list[int], namespace: tuple[str, ...]) -> list[int]:
+        """`keys` such that equal ones of different namespaces are different; as they are where every part is empty."""
+        if not keys or not any(namespace):
+            return keys
+        number = self._namespaces.setdefault(namespace, len(self._namespaces) + 1)
+        return [key + (number << KEY_BITS) for key in keys]
+
+    def lookup(self, keys: List[int], most: int) -> list[int]:
+        """Blocks of the leading run of known keys, at most `most` of them. Takes no reference."""
+        found = []
+        get = self._blocks.get
+        for key in keys[:most]:
+            block = get(key)
+            if block is None:
+                break
+            found.append(block)
+        return found
+
+    def hold(self, blocks: List[int]) -> None:
+        """Take one reference to each of `blocks`, idle or held."""
+        references, following, previous = self._references, self._next, self._previous
+        for block in blocks:
+            if references[block] == 0:
+                before, after = previous[block], following[block]
+                following[before] = after
+                previous[after] = before
+                self._num_idle -= 1
+            references[block] += 1
+
+    def allocate(self, count: int) -> list[int]:
+        """Take `count` blocks, empty ones first, then idle ones from the head of the list.
+
+        Raises:
+            KvExhausted: fewer are there; nothing has changed.
+        """
+        short = count - len(self._free)
+        if short > 0:
+            if short > self._num_idle:
+                raise KvExhausted(count, self.free_blocks)
+            self._evict(short)
+        return super().allocate(count)
+
+    def publish(self, keys: List[int], table: list[int], first: int, last: int) -> int:
+        """Give blocks `first` .. `last - 1` of `table` their keys; they are full and computed.
+
+        A block whose key is known already is released and replaced in the table by the known one. Returns how many
+        were replaced.
+        """
+        known, own_keys, replaced = self._blocks, self._keys, 0
+        for index in range(first, last):
+            key, block = keys[index], table[index]
+            found = known.get(key)
+            if found is None:
+                known[key] = block
+                own_keys[block] = key
+            elif found != block:
+                self.hold((found,))
+                self.release([block])
+                table[index] = found
+                replaced += 1
+        self.version += 1
+        return replaced
+
+    def release(self, blocks: list[int]) -> int:
+        """Take one reference from each of `blocks` (a table, first block first); returns how many nobody holds now.
+
+        Raises:
+            InvariantViolation: one of them has no holder already.
+        """
+        references, keys, free = self._references, self._keys, self._free
+        following, previous, end = self._next, self._previous, self.total_blocks
+        before, num_idle = len(free) + self._num_idle, self._num_idle
+        for block in reversed(blocks):
+            left = references[block] - 1
+            if left < 0:
+                raise InvariantViolation(f"block {block} is released but nobody holds it")
+            references[block] = left
+            if left == 0:
+                if keys[block] is None:
+                    free.append(block)
+                else:
+                    tail = previous[end]
+                    following[tail] = previous[end] = block
+                    previous[block] = tail
+                    following[block] = end
+                    num_idle += 1
+        self._num_idle = num_idle
+        return len(free) + num_idle - before
+
+    def _evict(self, count: int) -> None:
+        """Make the `count` least recently used idle blocks empty, in an order that hands the oldest out first."""
+        known, keys, following, end = self._blocks, self._keys, self._next, self.total_blocks
+        evicted = []
+        block = following[end]
+        for _ in range(count):
+            key = keys[block]
+            assert key is not None
+            del known[key]
+            keys[block] = None
+            evicted.append(block)
+            block = following[block]
+        following[end] = block
+        self._previous[block] = end
+        self._num_idle -= count
+        evicted.reverse()
+        # Empty blocks go first, so what is evicted lies below them on the stack.
+        self._free[:0] = evicted
+        self.num_evicted += count
+        self.version += 1
