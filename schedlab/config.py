@@ -31,6 +31,15 @@ class VictimRule(StrEnum):
     LEAST_PRIORITY = "least_priority"
 
 
+class PreemptionMode(StrEnum):
+    """How a victim gives up its blocks."""
+
+    RECOMPUTE = "recompute"
+    HOST = "host"
+    DISK = "disk"
+    CHEAPEST = "cheapest"
+
+
 class ResumeRule(StrEnum):
     """Who returns first among the preempted."""
 
@@ -62,6 +71,10 @@ class SchedulerConfig:
         resume_headroom_blocks: blocks that must be free beyond those that a returning sequence needs.
         immunity_tokens: outputs that a resumed sequence may produce before it may be a victim again.
         max_model_len: longest prompt + output.
+        preemption: recompute = a victim's content is computed again; host, disk = it is copied there and back; cheapest
+            = whichever of them takes the least time as the links and the device stand.
+        swap_host_gib, swap_disk_gib: room per GPU for swapped-out content; a full disk falls back on the host, a full host on
+            recomputing.
         prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
         cache_per_tenant: prompts of different tenants share nothing.
     """
@@ -83,6 +96,9 @@ class SchedulerConfig:
     immunity_tokens: int = 0
     block_size: int = 16
     max_model_len: int = 1 << 30
+    preemption: PreemptionMode = PreemptionMode.RECOMPUTE
+    swap_host_gib: int = 0
+    swap_disk_gib: int = 0
     prefix_cache: bool = False
     cache_per_tenant: bool = False
 
@@ -95,6 +111,8 @@ class SchedulerConfig:
             "max_bypass",
             "resume_headroom_blocks",
             "immunity_tokens",
+            "swap_host_gib",
+            "swap_disk_gib",
         ):
             self._at_least(name, 0)
         self._at_least("watermark_tokens", -1)
@@ -120,6 +138,7 @@ class SchedulerConfig:
                 f"with chunked_prefill off a prompt must fit in one step: max_model_len ({self.max_model_len}) exceeds "
                 f"max_num_batched_tokens ({self.max_num_batched_tokens})"
             )
+        self._refuse_idle_swap_space()
         if self.cache_per_tenant and not self.prefix_cache:
             raise UsageError("cache_per_tenant parts the prefix cache, and prefix_cache is off; leave one of them out")
         if self.admission is AdmissionRule.COMMIT and self.watermark_blocks:
@@ -128,3 +147,17 @@ class SchedulerConfig:
             raise UsageError("watermark_tokens belongs to admission=commit; with prompt use watermark_blocks")
         if self.admission is AdmissionRule.PROMPT and self.overcommit_percent != 100:
             raise UsageError("overcommit_percent belongs to admission=commit; leave it out with prompt")
+
+    def _refuse_idle_swap_space(self) -> None:
+        space = {"swap_host_gib": self.swap_host_gib, "swap_disk_gib": self.swap_disk_gib}
+        used = {
+            PreemptionMode.RECOMPUTE: (),
+            PreemptionMode.HOST: ("swap_host_gib",),
+            PreemptionMode.DISK: ("swap_disk_gib", "swap_host_gib"),
+            PreemptionMode.CHEAPEST: ("swap_host_gib", "swap_disk_gib"),
+        }[self.preemption]
+        for name, gib in space.items():
+            if gib and name not in used:
+                raise UsageError(f"{name} is {gib}, and preemption={self.preemption} never uses it; leave one out")
+        if used and not any(space[name] for name in used):
+            raise UsageError(f"preemption={self.preemption} needs room: set {' or '.join(used)}")

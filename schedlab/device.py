@@ -31,11 +31,15 @@ class CopyKind(StrEnum):
 
 
 class CopyOp(NamedTuple):
-    """Move the bytes of `blocks`; begins only when every ticket in `after` has ended."""
+    """Move bytes of an image, for device links those of `blocks`; begins only when every ticket in `after` has ended.
+
+    `request_id` names the image: a request has one at a time.
+    """
 
     kind: CopyKind
     blocks: tuple[int, ...]
     num_bytes: int
+    request_id: int
     after: tuple[Ticket, ...] = ()
 
 
@@ -90,12 +94,14 @@ class DeviceFacts:
 
     Attributes:
         num_blocks: blocks that can really be handed out.
+        block_bytes: size of one of them on each GPU, for copies, which every GPU makes for its own share.
         window_tokens: how far back the windowed layers of its model look; None = all layers look at everything.
     """
 
     name: str
     num_blocks: int
     window_tokens: int | None = None
+    block_bytes: int = 0
 
 
 class Device(Protocol):
@@ -114,6 +120,14 @@ class Device(Protocol):
 
     def copy(self, op: CopyOp) -> Ticket:
         """Begin a copy; its end is delivered to the inbox."""
+        ...
+
+    def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
+        """Time until a copy that began now would have ended, behind those that have its link before it."""
+        ...
+
+    def prefill_ns(self, num_tokens: int) -> int:
+        """Time to compute so many tokens from nothing, as far as the device can tell."""
         ...
 
     def output_keys(self, sequence: Sequence, first: int, last: int, block_size: int) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from schedlab.batch import DecodeBatch
 from schedlab.device import Chunk
+from schedlab.memory.swap import Tier
 from schedlab.pace import Pace
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
@@ -55,6 +56,23 @@ class Resumed(NamedTuple):
     sequence: Sequence
 
 
+class SwappedOut(NamedTuple):
+    """A sequence gave up its seat and blocks, and its content is on its way to `tier`."""
+
+    now_ns: int
+    sequence: Sequence
+    tier: Tier
+    num_blocks: int
+    num_bytes: int
+
+
+class Restored(NamedTuple):
+    """A swapped-out sequence is back in the decode batch, with its content."""
+
+    now_ns: int
+    sequence: Sequence
+
+
 class Growth(NamedTuple):
     """Blocks handed to decode rows before the `iteration`-th iteration of a step (0-based), in row order."""
 
@@ -73,7 +91,8 @@ class StepDone(NamedTuple):
         context_tokens: sum of the rows' lengths before the first iteration.
         start_step: the batch's step counter before the first iteration; it is `batch.step - pace.count` now.
         batch: the decode batch, membership as it was during the step.
-        newcomers: rows whose first decode iteration this was; their former token came at their `joined_ns`.
+        newcomers: rows whose first decode iteration since they joined this was; their former token came at their
+            `last_token_ns`.
         used_blocks: blocks in use during the first iteration, its own growth included.
         growth: blocks handed to decode rows, in (iteration, row) order; complete only if an observer has
             `wants_growth = True`.
@@ -117,6 +136,8 @@ EVENT_METHODS: dict[str, type[tuple[Any, ...]]] = {
     "on_admitted": Admitted,
     "on_preempted": Preempted,
     "on_resumed": Resumed,
+    "on_swapped_out": SwappedOut,
+    "on_restored": Restored,
     "on_step_done": StepDone,
     "on_first_token": FirstToken,
     "on_finished": Finished,
@@ -134,6 +155,8 @@ class EventBus:
     on_admitted: list[Callable[[Admitted], None]]
     on_preempted: list[Callable[[Preempted], None]]
     on_resumed: list[Callable[[Resumed], None]]
+    on_swapped_out: list[Callable[[SwappedOut], None]]
+    on_restored: list[Callable[[Restored], None]]
     on_step_done: list[Callable[[StepDone], None]]
     on_first_token: list[Callable[[FirstToken], None]]
     on_finished: list[Callable[[Finished], None]]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from schedlab.errors import IllegalTransition
 from schedlab.request import FinishReason, Request
+
+if TYPE_CHECKING:
+    from schedlab.memory.swap import Image
 
 NOT_YET = -1
 
@@ -53,6 +57,7 @@ class Sequence:
         "finish_reason",
         "finished_ns",
         "first_token_ns",
+        "image",
         "immune_until_outputs",
         "joined_len",
         "joined_ns",
@@ -94,6 +99,7 @@ class Sequence:
         # The answer of the last lookup, good while the pool's version is the same. It holds no references.
         self.cached_prefix: list[int] = []
         self.cached_prefix_version = NOT_YET
+        self.image: Image | None = None
         self.admission_index = NOT_YET
         # Blocks that its prefill in progress will still take; counted in the scheduler's sum of reservations.
         self.reserved_blocks = 0

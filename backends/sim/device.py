@@ -12,8 +12,8 @@ from backends.sim.costs.base import CostModel
 from backends.sim.links import CopyTicket, Links
 from backends.sim.outputs import OutputModel
 from schedlab.batch import DecodeBatch
-from schedlab.device import FOREVER_NS, CopyOp, DeviceFacts, Step, StepResult, Ticket
-from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta
+from schedlab.device import FOREVER_NS, CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
+from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta, quanta_to_ns
 from schedlab.sequence import Sequence
 
 ResultCallback = Callable[[StepResult], None]
@@ -80,6 +80,14 @@ class SimDevice:
     def copy(self, op: CopyOp) -> CopyTicket:
         """Begin a copy on its link when the copies that it names have ended."""
         return self.links.copy(op)
+
+    def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
+        """Queueing and transfer on the link, as it stands."""
+        return self.links.copy_ns(kind, num_bytes)
+
+    def prefill_ns(self, num_tokens: int) -> int:
+        """One step of that one chunk."""
+        return quanta_to_ns(self.cost.step_quanta(0, 0, [(0, num_tokens)], self._no_window[0]))
 
     def output_keys(self, sequence: Sequence, first: int, last: int, block_size: int) -> list[int]:
         """Keys that the output model knows of blocks that outputs have filled."""

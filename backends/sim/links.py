@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from backends.sim.clock import SimClock
 from schedlab.device import CopyKind, CopyOp, Ticket
-from schedlab.pace import QUANTA_PER_NS, ns_to_quanta
+from schedlab.pace import QUANTA_PER_NS, ns_to_quanta, quanta_to_ns
 
 NS_PER_S = 1_000_000_000
 
@@ -62,6 +62,11 @@ class Links:
         ticket = CopyTicket(self._num_copies, end)
         self._clock.at(end, lambda _: self._announce(ticket))
         return ticket
+
+    def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
+        """Time until a copy that began now would end, behind those that have its link before it."""
+        waiting = max(self._free_at[kind] - self._clock.now_quanta(), 0)
+        return quanta_to_ns(waiting + self._specs[kind].duration_quanta(num_bytes))
 
     def end_quanta(self, ticket: Ticket) -> int:
         """When a copy ends; nothing else can be waited for here."""

@@ -42,7 +42,7 @@ class TokenGaps:
         for sequence in reversed(event.batch.rows):
             if sequence.joined_step != event.start_step:
                 break
-            self.histogram.add(pace.end_quanta(1) - ns_to_quanta(sequence.joined_ns))
+            self.histogram.add(pace.end_quanta(1) - ns_to_quanta(sequence.last_token_ns))
             newcomers += 1
         self._last_decode_quanta = pace.end_quanta(pace.count)
         if not newcomers and former == pace.start_quanta:

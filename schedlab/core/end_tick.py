@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedlab.core import swapping
 from schedlab.request import FinishReason
-from schedlab.sequence import Sequence
+from schedlab.sequence import Sequence, State
 
 if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
@@ -21,14 +22,17 @@ def run(core: Scheduler) -> None:
 def _resume(core: Scheduler) -> None:
     while core.parked:
         sequence: Sequence = core.parked[0]
-        if core.view.prompt_blocks(sequence) > core.pool.total_blocks:
+        if sequence.state is State.PREEMPTED and core.view.prompt_blocks(sequence) > core.pool.total_blocks:
             _end_too_large(core, sequence)
             continue
         if core.free_seats <= 0 or not _fits(core, sequence) or _is_behind_the_waiting(core, sequence):
             core.parked_refused_at = core.changes
             core.parked_refused_until_ns = core.policy.stable_until_ns(core.view)
             return
-        core.resume(sequence)
+        if sequence.state is State.SWAPPED:
+            swapping.restore(core, sequence)
+        else:
+            core.resume(sequence)
 
 
 def _fits(core: Scheduler, sequence: Sequence) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedlab.batch import DecodeBatch
 from schedlab.core import stops
 from schedlab.core.caching import publish_prompt
 from schedlab.core.plan import Lane, make_room_for_decoding
@@ -27,7 +28,7 @@ def next_step(core: Scheduler, lane: Lane) -> Step | None:
     core.lanes_done.add(lane)
     if lane is Lane.CONTINUE:
         chunks = _chunks(core)
-        return Step(chunks, None) if chunks else None
+        return _step(core, chunks) if chunks else None
     return _decode(core, with_chunks=lane is not Lane.DECODE)
 
 
@@ -44,7 +45,7 @@ def _start(core: Scheduler) -> Step | None:
         chunk = _chunk(core, sequence, most, [])
         if chunk is not None:
             core.in_flight_used_blocks = core.pool.used_blocks
-            return Step((chunk,), None)
+            return _step(core, (chunk,))
     return None
 
 
@@ -56,12 +57,23 @@ def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
         core.in_flight_growth.append(Growth(0, sequence, block))
     chunks = _chunks(core) if with_chunks and core.prefilling else ()
     if not core.batch.rows:
-        return Step(chunks, None) if chunks else None
+        return _step(core, chunks) if chunks else None
     core.in_flight_used_blocks = core.pool.used_blocks
     if chunks:
-        return Step(chunks, core.batch)
+        return _step(core, chunks, core.batch)
     repeat, until_ns = _run_length(core)
-    return Step((), core.batch, repeat, until_ns)
+    return _step(core, (), core.batch, repeat, until_ns)
+
+
+def _step(
+    core: Scheduler,
+    chunks: tuple[Chunk, ...],
+    decode: DecodeBatch | None = None,
+    repeat: int = 1,
+    until_ns: int = FOREVER_NS,
+) -> Step:
+    """A step that waits for the copies that still read the blocks it writes."""
+    return Step(chunks, decode, repeat, until_ns, core.pool.take_tickets())
 
 
 def _run_length(core: Scheduler) -> tuple[int, int]:
@@ -74,7 +86,7 @@ def _run_length(core: Scheduler) -> tuple[int, int]:
     if core.parked:
         until_ns = min(until_ns, core.parked_refused_until_ns)
     most = core.limits.next_step() - core.batch.step
-    return core.batch.affordable(core.pool.free_blocks, most), until_ns
+    return core.batch.affordable(core.pool.ready_blocks, most), until_ns
 
 
 def _plans_would_repeat(core: Scheduler) -> bool:
@@ -137,7 +149,7 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
             continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
         core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
-        core.preempt(victim, "prefill")
+        core.give_way(victim, "prefill")
         if victim is sequence:
             return False
     return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedlab.config import Fusion
 from schedlab.core.caching import cached_prefix
+from schedlab.core.swapping import copy_ended
 from schedlab.events import Arrived, Refused
 from schedlab.inbox import Cancel, Close, CopyDone, Submit
 from schedlab.memory.blocks import blocks_for
@@ -70,6 +71,7 @@ def _drain_inbox(core: Scheduler) -> None:
             core.inbox.closed = True
         else:
             assert isinstance(message, CopyDone)
+            copy_ended(core, message.ticket, message.error)
 
 
 def _receive(core: Scheduler, request: Request) -> None:
@@ -129,10 +131,10 @@ def make_room_for_decoding(core: Scheduler) -> bool:
         if core.ending:
             core.retire()
             continue
-        if len(batch.rows) + len(core.prefilling) == 1:
+        if len(batch.rows) + len(core.prefilling) + len(core.restoring) == 1:
             _end_too_large(core, next(iter(batch.rows)))
             break
-        core.preempt(core.policy.yield_(core.view, list(core.view.owners())), "decode")
+        core.give_way(core.policy.yield_(core.view, list(core.view.owners())), "decode")
         evicted = True
     return evicted
 
@@ -213,7 +215,7 @@ def _let_in(core: Scheduler, sequence: Sequence) -> bool:
         return False
     victims = core.policy.make_way(core.view, sequence)
     for victim in victims:
-        core.preempt(victim, "priority")
+        core.give_way(victim, "priority")
     if victims and core.policy.admit(core.view, sequence):
         core.admit(sequence)
         return True

@@ -12,10 +12,11 @@ from heapq import heappush
 from sortedcontainers import SortedKeyList
 
 from schedlab.batch import DecodeBatch
-from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig
-from schedlab.core import caching, end_tick, lanes
+from schedlab.config import AdmissionRule, Fusion, PreemptionMode, ResumeRule, SchedulerConfig
+from schedlab.core import caching, end_tick, lanes, swapping
 from schedlab.core.limits import OutputLimits
 from schedlab.core.plan import Lane, Plan, make
+from schedlab.core.swapping import OpenCopy
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
 from schedlab.errors import Stalled
 from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Resumed
@@ -23,6 +24,7 @@ from schedlab.inbox import Inbox
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.commitment import CommitmentLedger
 from schedlab.memory.prefix import CachingBlockPool
+from schedlab.memory.swap import GIB, SwapSpace
 from schedlab.policies.base import Policy
 from schedlab.policies.view import View
 from schedlab.request import FinishReason
@@ -57,6 +59,10 @@ class Scheduler:
         self.prefilling: OrderedDict[Sequence, None] = OrderedDict()
         self.batch = DecodeBatch(config.block_size, device.facts.window_tokens)
         self.parked = SortedKeyList(key=lambda sequence: policy.resume_key(self.view, sequence))
+        # Sequences whose content is on its way back, with the copy that brings it.
+        self.restoring: OrderedDict[Sequence, Ticket] = OrderedDict()
+        self.swap = SwapSpace(config.swap_host_gib * GIB, config.swap_disk_gib * GIB)
+        self.copies: dict[int, OpenCopy] = {}
         self.ending: dict[Sequence, FinishReason] = {}
         self.limits = OutputLimits(self.batch)
         self.deadlines: list[tuple[int, int, Sequence]] = []
@@ -81,7 +87,7 @@ class Scheduler:
 
     @property
     def free_seats(self) -> int:
-        owners = len(self.batch.rows) + len(self.prefilling)
+        owners = len(self.batch.rows) + len(self.prefilling) + len(self.restoring)
         return self.config.max_num_seqs - owners - (self._ending_prefills() if self.ending else 0)
 
     @property
@@ -136,7 +142,7 @@ class Scheduler:
         due_ns = self.deadlines[0][0] if self.deadlines else FOREVER_NS
         if self.sequences and (stable_until_ns := self.policy.stable_until_ns(self.view)) > now_ns:
             due_ns = min(due_ns, stable_until_ns)
-        if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed:
+        if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed and not self.copies:
             raise Stalled(self.why_stalled())
         return due_ns
 
@@ -162,6 +168,7 @@ class Scheduler:
     def admit(self, sequence: Sequence) -> None:
         """Give a waiting sequence a seat. The caller removes it from its queue."""
         sequence.admitted_ns = self.device.now_ns()
+        sequence.move_to(State.PREFILLING)
         self._seat(sequence)
         if self.ledger:
             self.ledger.add(sequence)
@@ -170,32 +177,58 @@ class Scheduler:
 
     def resume(self, sequence: Sequence) -> None:
         """Give a preempted sequence a seat; its known tokens are computed again by the lanes."""
-        self.parked.remove(sequence)
         sequence.immune_until_outputs = sequence.num_outputs + self.config.immunity_tokens
+        self.unpark(sequence, State.PREFILLING)
         self._seat(sequence)
-        if self.ledger and self.in_line:
-            self.ledger.add(sequence)
         for notify in self.bus.on_resumed:
             notify(Resumed(self.device.now_ns(), sequence))
 
+    def give_way(self, sequence: Sequence, reason: str) -> None:
+        """Take seat and blocks from an owner, in the way that the policy chooses for it."""
+        mode = self.policy.give_up(self.view, sequence)
+        if mode is PreemptionMode.RECOMPUTE or not swapping.swap_out(self, sequence, mode):
+            self.preempt(sequence, reason)
+
     def preempt(self, sequence: Sequence, reason: str) -> None:
         """Take seat and blocks from an owner; it computes its known tokens again when it returns."""
-        self._unseat(sequence)
-        sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
-        caching.publish_outputs(self, sequence)
+        was_restoring = sequence.state is State.RESTORING
+        self.unseat(sequence)
+        if not was_restoring:
+            caching.publish_outputs(self, sequence)
+        self._forget_computed(sequence)
         freed_blocks = self._free_table(sequence)
-        sequence.num_computed = 0
-        sequence.num_preemptions += 1
-        if self.ledger and self.in_line:
-            self.ledger.remove(sequence)
-        sequence.move_to(State.PREEMPTED)
-        self.parked.add(sequence)
+        self.park(sequence, State.PREEMPTED)
         for notify in self.bus.on_preempted:
             notify(Preempted(self.device.now_ns(), sequence, freed_blocks, reason))
 
+    def compute_again(self, sequence: Sequence) -> None:
+        """The content of a swapped-out sequence is lost; it waits on as one that was preempted."""
+        self.parked.remove(sequence)
+        self._forget_computed(sequence)
+        sequence.move_to(State.PREEMPTED)
+        self.parked.add(sequence)
+        self.changes += 1
+        self.progress = True
+
+    def park(self, sequence: Sequence, state: State) -> None:
+        """A sequence without seat and blocks waits for its return."""
+        if self.ledger and self.in_line:
+            self.ledger.remove(sequence)
+        sequence.move_to(state)
+        self.parked.add(sequence)
+
+    def unpark(self, sequence: Sequence, state: State) -> None:
+        """A parked sequence returns: it owns a seat from now on."""
+        self.parked.remove(sequence)
+        sequence.move_to(state)
+        if self.ledger and self.in_line:
+            self.ledger.add(sequence)
+        self.changes += 1
+        self.progress = True
+
     def activate(self, sequence: Sequence, now_ns: int) -> None:
-        """A prefilling sequence whose known tokens but the newest are computed joins the decode batch."""
-        del self.prefilling[sequence]
+        """A sequence whose known tokens but the newest are computed joins the decode batch."""
+        self.prefilling.pop(sequence, None)
         sequence.move_to(State.ACTIVE)
         self.batch.join(sequence, now_ns)
         self.limits.add(sequence)
@@ -210,15 +243,16 @@ class Scheduler:
     def end(self, sequence: Sequence, reason: FinishReason) -> None:
         """End a sequence in whatever state and give back all that it holds."""
         state = sequence.state
-        if state in (State.PREFILLING, State.ACTIVE):
-            self._unseat(sequence)
-            if reason is not FinishReason.ERROR:
+        if state in (State.PREFILLING, State.ACTIVE, State.RESTORING):
+            self.unseat(sequence)
+            if state is not State.RESTORING and reason is not FinishReason.ERROR:
                 caching.publish_outputs(self, sequence)
             self._free_table(sequence)
         elif state is State.PENDING:
             self.waiting.remove(sequence)
-        elif state is State.PREEMPTED:
+        else:
             self.parked.remove(sequence)
+        swapping.drop_image(self, sequence)
         if self.ledger and self.ledger.holds(sequence):
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
@@ -247,7 +281,6 @@ class Scheduler:
         self.reserved_blocks -= count
 
     def _seat(self, sequence: Sequence) -> None:
-        sequence.move_to(State.PREFILLING)
         sequence.admission_index = self._num_admissions
         self._num_admissions += 1
         caching.take_prefix(self, sequence)
@@ -257,12 +290,13 @@ class Scheduler:
         self.changes += 1
         self.progress = True
 
-    def _unseat(self, sequence: Sequence) -> None:
+    def unseat(self, sequence: Sequence) -> None:
+        """An owner leaves its seat; its blocks are still in its table."""
         if sequence.state is State.ACTIVE:
             if self.ledger:
                 self.ledger.stop_growing(sequence)
             self.batch.leave(sequence)
-        else:
+        elif sequence.state is State.PREFILLING:
             self.prefilling.pop(sequence, None)
             self.reserved_blocks -= sequence.reserved_blocks
             sequence.reserved_blocks = 0
@@ -270,10 +304,17 @@ class Scheduler:
         self.progress = True
 
     def _free_table(self, sequence: Sequence) -> int:
-        freed_blocks = self.pool.release(sequence.block_table)
+        ticket = self.restoring.pop(sequence, None)
+        table = sequence.block_table
+        freed_blocks = self.pool.release(table) if ticket is None else self.pool.release_after(table, ticket)
         sequence.block_table = []
         caching.forget_prefix(sequence)
         return freed_blocks
+
+    def _forget_computed(self, sequence: Sequence) -> None:
+        sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
+        sequence.num_computed = 0
+        sequence.num_preemptions += 1
 
     def _ending_prefills(self) -> int:
         """Sequences that ended with their prompt and hold their seat until the end of the tick."""

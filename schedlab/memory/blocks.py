@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schedlab.device import Ticket
 from schedlab.errors import InvariantViolation, KvExhausted
 
 
@@ -19,16 +20,26 @@ class BlockPool:
     order of the table that held them. An allocation either succeeds whole or changes nothing.
     """
 
-    __slots__ = ("_free", "_references", "total_blocks")
+    __slots__ = ("_copied", "_free", "_num_open_empty", "_open", "_references", "_tickets", "total_blocks")
 
     def __init__(self, total_blocks: int) -> None:
         self.total_blocks = total_blocks
         self._free = list(range(total_blocks - 1, -1, -1))
         self._references = [0] * total_blocks
+        # Blocks that an open copy still reads, with its ticket. An empty one lies at the bottom of the stack.
+        self._open: dict[int, Ticket] = {}
+        self._copied: dict[int, list[int]] = {}
+        self._num_open_empty = 0
+        self._tickets: dict[int, Ticket] = {}
 
     @property
     def free_blocks(self) -> int:
         return len(self._free)
+
+    @property
+    def ready_blocks(self) -> int:
+        """At least so many allocations from now on give no block that an open copy reads."""
+        return len(self._free) - self._num_open_empty if self._open else self.free_blocks
 
     @property
     def used_blocks(self) -> int:
@@ -62,7 +73,29 @@ class BlockPool:
         references = self._references
         for block in taken:
             references[block] = 1
+        if self._open:
+            self._note_tickets(taken)
         return taken
+
+    def take_tickets(self) -> tuple[Ticket, ...]:
+        """Tickets of the copies that still read blocks handed out since the last call: who writes them must wait."""
+        if not self._tickets:
+            return ()
+        tickets, self._tickets = tuple(self._tickets.values()), {}
+        return tickets
+
+    def release_after(self, blocks: list[int], ticket: Ticket) -> int:
+        """Release `blocks`, which a copy still reads: they are free at once, and each carries the ticket."""
+        self._open.update(dict.fromkeys(blocks, ticket))
+        self._copied[ticket.number] = list(blocks)
+        return self.release(blocks)
+
+    def close(self, ticket: Ticket) -> None:
+        """The copy has ended; one that reads no blocks of this pool is none of its business."""
+        for block in self._copied.pop(ticket.number, ()):
+            if self._open.get(block) is ticket:
+                del self._open[block]
+                self._num_open_empty -= self._is_empty(block)
 
     def share(self, blocks: Iterable[int]) -> None:
         """Add one reference to each of `blocks`.
@@ -92,4 +125,25 @@ class BlockPool:
             elif left < 0:
                 references[block] = 0
                 raise InvariantViolation(f"block {block} is released but nobody holds it")
+        if self._open:
+            self._sink(before)
         return len(free) - before
+
+    def _sink(self, first: int) -> None:
+        """Of the stack from `first` up, move what an open copy reads to the bottom: it is the last to go out."""
+        pushed = self._free[first:]
+        waiting = [block for block in pushed if block in self._open]
+        if waiting:
+            self._free[first:] = [block for block in pushed if block not in self._open]
+            self._free[:0] = waiting
+            self._num_open_empty += len(waiting)
+
+    def _note_tickets(self, taken: list[int]) -> None:
+        for block in taken:
+            ticket = self._open.get(block)
+            if ticket is not None:
+                self._num_open_empty -= 1
+                self._tickets[ticket.number] = ticket
+
+    def _is_empty(self, block: int) -> bool:
+        return self._references[block] == 0

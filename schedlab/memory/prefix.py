@@ -137,6 +137,7 @@ class CachingBlockPool(BlockPool):
             InvariantViolation: one of them has no holder already.
         """
         references, keys, free = self._references, self._keys, self._free
+        bottom = len(free)
         following, previous, end = self._next, self._previous, self.total_blocks
         before, num_idle = len(free) + self._num_idle, self._num_idle
         for block in reversed(blocks):
@@ -154,6 +155,8 @@ class CachingBlockPool(BlockPool):
                     following[block] = end
                     num_idle += 1
         self._num_idle = num_idle
+        if self._open:
+            self._sink(bottom)
         return len(free) + num_idle - before
 
     def _evict(self, count: int) -> None:
@@ -174,5 +177,10 @@ class CachingBlockPool(BlockPool):
         evicted.reverse()
         # Empty blocks go first, so what is evicted lies below them on the stack.
         self._free[:0] = evicted
+        if self._open:
+            self._num_open_empty += sum(block in self._open for block in evicted)
         self.num_evicted += count
         self.version += 1
+
+    def _is_empty(self, block: int) -> bool:
+        return self._references[block] == 0 and self._keys[block] is None

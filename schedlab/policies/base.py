@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from collections.abc import Sequence as List
 from typing import Any
 
-from schedlab.config import AdmissionRule, ResumeRule, SchedulerConfig, VictimRule
+from schedlab.config import AdmissionRule, PreemptionMode, ResumeRule, SchedulerConfig, VictimRule
 from schedlab.device import FOREVER_NS
+from schedlab.memory.swap import Tier
 from schedlab.policies.queues import FifoQueue, KeyedQueue, WaitingQueue
 from schedlab.policies.view import View
 from schedlab.request import Request
-from schedlab.sequence import Sequence
+from schedlab.sequence import Sequence, State
 
 
 class Policy:
@@ -66,6 +67,19 @@ class Policy:
             self._not_immune(view, candidates),
             key=lambda sequence: (sequence.request.priority, sequence.admission_index),
         )
+
+    def give_up(self, view: View, victim: Sequence) -> PreemptionMode:
+        """How the victim gives up its blocks: computed again, or copied to the host or the disk and back."""
+        if victim.state is not State.ACTIVE:
+            return PreemptionMode.RECOMPUTE
+        if self.config.preemption is not PreemptionMode.CHEAPEST:
+            return self.config.preemption
+        times_ns = {PreemptionMode.RECOMPUTE: view.recompute_ns(victim)}
+        for mode, tier in ((PreemptionMode.HOST, Tier.HOST), (PreemptionMode.DISK, Tier.DISK)):
+            swap_ns = view.swap_ns(victim, tier)
+            if swap_ns is not None:
+                times_ns[mode] = swap_ns
+        return min(times_ns, key=lambda mode: times_ns[mode])
 
     def resume_key(self, view: View, sequence: Sequence) -> Any:
         """Who returns first among the preempted: lowest first. It must not change while a sequence is preempted."""

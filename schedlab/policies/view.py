@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from schedlab.config import SchedulerConfig
 from schedlab.core.caching import cached_prefix
+from schedlab.device import CopyKind
 from schedlab.memory.blocks import blocks_for
+from schedlab.memory.swap import Tier
 from schedlab.sequence import Sequence
 
 if TYPE_CHECKING:
@@ -93,8 +95,25 @@ class View:
 
     def missing_blocks(self, sequence: Sequence) -> int:
         """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold."""
+        if sequence.image is not None:
+            return sequence.image.num_blocks
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
+
+    def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
+        """Time to copy an active sequence's blocks to `tier` and back, as the links stand; None without room there."""
+        core = self._core
+        num_bytes = len(owner.block_table) * core.device.facts.block_bytes
+        if not core.swap.has_room(tier, num_bytes):
+            return None
+        kinds = [CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE]
+        if tier is Tier.DISK:
+            kinds += [CopyKind.HOST_TO_DISK, CopyKind.DISK_TO_HOST]
+        return sum(core.device.copy_ns(kind, num_bytes) for kind in kinds)
+
+    def recompute_ns(self, owner: Sequence) -> int:
+        """Time to compute an active sequence's known tokens again."""
+        return self._core.device.prefill_ns(owner.num_prompt_tokens + self.outputs(owner))
 
     def cached_tokens(self, sequence: Sequence) -> int:
         """Known tokens of a waiting or preempted sequence that the prefix cache has."""

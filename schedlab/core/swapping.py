@@ -1,0 +1,131 @@
+"""Sequences leave the device with their content, and come back. Copies run beside the steps, each with its ticket."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedlab.config import PreemptionMode
+from schedlab.core import caching
+from schedlab.device import CopyKind, CopyOp, Ticket
+from schedlab.events import Restored, SwappedOut
+from schedlab.memory.swap import Image, Tier
+from schedlab.sequence import Sequence, State
+
+if TYPE_CHECKING:
+    from schedlab.core.scheduler import Scheduler
+
+# Tiers to try, best first; a victim that none has room for is computed again.
+TIERS: dict[PreemptionMode, tuple[Tier, ...]] = {
+    PreemptionMode.HOST: (Tier.HOST,),
+    PreemptionMode.DISK: (Tier.DISK, Tier.HOST),
+    PreemptionMode.RECOMPUTE: (),
+}
+
+
+class Purpose(StrEnum):
+    """What a copy in flight is for."""
+
+    SAVE = "save"
+    WRITE = "write"
+    RESTORE = "restore"
+
+
+class OpenCopy(NamedTuple):
+    """A copy that has not ended, and the image that it reads or writes."""
+
+    purpose: Purpose
+    sequence: Sequence
+    image: Image
+
+
+def swap_out(core: Scheduler, sequence: Sequence, mode: PreemptionMode) -> bool:
+    """Swap an active sequence out at once, its blocks free at once; False if no tier has room. Nothing is sent."""
+    if sequence.state is not State.ACTIVE:
+        return False
+    num_blocks = len(sequence.block_table)
+    num_bytes = num_blocks * core.device.facts.block_bytes
+    tier = next((tier for tier in TIERS[mode] if core.swap.has_room(tier, num_bytes)), None)
+    if tier is None:
+        return False
+    core.unseat(sequence)
+    core.swap.take(tier, num_bytes)
+    blocks = sequence.block_table
+    saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, tuple(blocks), num_bytes, sequence.request_id))
+    image = sequence.image = Image(tier, num_blocks, num_bytes, saved)
+    core.copies[saved.number] = OpenCopy(Purpose.SAVE, sequence, image)
+    if tier is Tier.DISK:
+        image.written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, sequence.request_id, (saved,)))
+        core.copies[image.written.number] = OpenCopy(Purpose.WRITE, sequence, image)
+    core.pool.release_after(blocks, saved)
+    sequence.block_table = []
+    caching.forget_prefix(sequence)
+    sequence.num_swaps += 1
+    core.park(sequence, State.SWAPPED)
+    for notify in core.bus.on_swapped_out:
+        notify(SwappedOut(core.device.now_ns(), sequence, tier, num_blocks, num_bytes))
+    return True
+
+
+def restore(core: Scheduler, sequence: Sequence) -> None:
+    """Begin to bring a swapped sequence back: it owns a seat and blocks, but is in no batch until its copy has ended."""
+    image = sequence.image
+    assert image is not None
+    core.unpark(sequence, State.RESTORING)
+    sequence.block_table = core.pool.allocate(image.num_blocks)
+    after = core.pool.take_tickets() + ((image.written,) if image.written is not None else ())
+    if image.tier is Tier.DISK:
+        after += (core.device.copy(CopyOp(CopyKind.DISK_TO_HOST, (), image.num_bytes, sequence.request_id, after)),)
+    blocks = tuple(sequence.block_table)
+    ticket = core.device.copy(CopyOp(CopyKind.HOST_TO_DEVICE, blocks, image.num_bytes, sequence.request_id, after))
+    core.copies[ticket.number] = OpenCopy(Purpose.RESTORE, sequence, image)
+    core.restoring[sequence] = ticket
+
+
+def copy_ended(core: Scheduler, ticket: Ticket, error: str) -> None:
+    """A copy that the scheduler began has ended. Its sequence may have ended before, or gone on without its image."""
+    copy = core.copies.pop(ticket.number, None)
+    core.pool.close(ticket)
+    if copy is None or copy.sequence.image is not copy.image:
+        return
+    if copy.image.written is not None and copy.image.written.number == ticket.number:
+        copy.image.written = None
+    if copy.purpose is Purpose.RESTORE:
+        _end_restore(core, copy.sequence, error)
+    elif error:
+        _lose_image(core, copy)
+
+
+def drop_image(core: Scheduler, sequence: Sequence) -> None:
+    """The image is of no use any more."""
+    image, sequence.image = sequence.image, None
+    if image is not None:
+        core.swap.give_back(image.tier, image.num_bytes)
+
+
+def _end_restore(core: Scheduler, sequence: Sequence, error: str) -> None:
+    drop_image(core, sequence)
+    if error:
+        core.preempt(sequence, "restore failed")
+        return
+    del core.restoring[sequence]
+    sequence.immune_until_outputs = sequence.num_outputs + core.config.immunity_tokens
+    now_ns = core.device.now_ns()
+    core.activate(sequence, now_ns)
+    for notify in core.bus.on_restored:
+        notify(Restored(now_ns, sequence))
+
+
+def _lose_image(core: Scheduler, copy: OpenCopy) -> None:
+    """A copy failed. A staged image that the disk refused stays on the host if there is room; else it is recomputed."""
+    sequence, image = copy.sequence, copy.image
+    if copy.purpose is Purpose.WRITE and core.swap.has_room(Tier.HOST, image.num_bytes):
+        core.swap.give_back(image.tier, image.num_bytes)
+        core.swap.take(Tier.HOST, image.num_bytes)
+        image.tier = Tier.HOST
+        return
+    drop_image(core, sequence)
+    if sequence.state is State.SWAPPED:
+        core.compute_again(sequence)
+    elif sequence.state is State.RESTORING:
+        core.preempt(sequence, "restore failed")
