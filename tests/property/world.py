@@ -58,13 +58,20 @@ class World:
     sessions: tuple[Session, ...]
 
 
-class Outcome(NamedTuple):
-    """What a run left: its event log, the tables of its chunks, how it ended, and the checker's counts."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left: its event log, the tables of its chunks, how it ended, and the checker's counts.
+
+    Attributes:
+        counts: requests accepted and ended, tokens computed by prefill, and tokens computed again.
+        num_ticks: of the scheduler; the only thing in which leaping may differ.
+    """
 
     log: bytes
     tables: list[tuple[int, tuple[int, ...]]]
     end: str
     counts: tuple[int, int, int, int]
+    num_ticks: int = field(compare=False)
 
 
 class Tables:
@@ -87,13 +94,14 @@ class Node:
     log_path: Path
     leap: bool
     most_plans: int = 200_000
+    device_class: type[SimDevice] = SimDevice
     checker: Checker = field(default_factory=Checker)
 
     def __post_init__(self) -> None:
         world = self.world
         self.outputs = Lengths()
         facts = DeviceFacts("sim", world.num_blocks, world.cost.window_tokens)
-        self.device = SimDevice(self.clock, world.cost, self.outputs, facts)
+        self.device = self.device_class(self.clock, world.cost, self.outputs, facts)
         self.core = Scheduler(world.config, world.policy(world.config), self.device, leap=self.leap)
         self.log = EventLog(self.log_path)
         self.tables = Tables()
@@ -127,7 +135,7 @@ class Node:
         self.log.close()
         checker = self.checker
         counts = checker.num_accepted, checker.num_finished, checker.prefill_tokens, checker.recomputed_tokens
-        return Outcome(self.log_path.read_bytes(), self.tables.seen, end, counts)
+        return Outcome(self.log_path.read_bytes(), self.tables.seen, end, counts, checker.num_ticks)
 
     def _cancel(self, request_id: int) -> None:
         if not self.process.done:
@@ -177,11 +185,11 @@ class Sessions:
             self._node.close()
 
 
-def run(world: World, *, leap: bool) -> Outcome:
+def run(world: World, *, leap: bool, device_class: type[SimDevice] = SimDevice) -> Outcome:
     """One run to its end; a stall is an outcome, a broken law an error."""
     clock = SimClock()
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(clock, world, Path(folder) / "events.jsonl", leap)
+        node = Node(clock, world, Path(folder) / "events.jsonl", leap, device_class=device_class)
         Sessions(node, world.sessions)
         try:
             clock.run()
