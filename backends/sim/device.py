@@ -52,6 +52,7 @@ class SimDevice:
         self._in_flight: StepTicket | None = None
         self._num_launches = 0
         self.busy_quanta = 0
+        self.num_slot_moves = 0
         self._no_window: tuple[int | None, int] = (None if cost.window_tokens is None else 0, 0)
 
     def now_ns(self) -> int:
@@ -80,6 +81,10 @@ class SimDevice:
     def copy(self, op: CopyOp) -> CopyTicket:
         """Begin a copy on its link when the copies that it names have ended."""
         return self.links.copy(op)
+
+    def move_slot(self, source: int, target: int) -> None:
+        """A slot's state is small beside a step's traffic: moving it takes no time here."""
+        self.num_slot_moves += 1
 
     def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
         """Queueing and transfer on the link, as it stands."""

@@ -1,4 +1,4 @@
-"""The operators of a decoder-only transformer on one of *tp* GPUs, apart from attention over the KV."""
+"""The operators of a decoder-only model on one of *tp* GPUs, apart from attention over the KV and recurrent states."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from backends.sim.specs.hardware import HardwareSpec
 from backends.sim.specs.shape import ModelShape
 from schedlab.pace import ns_to_quanta
 
-# Kernels of one layer: two norms, QKV, rotary, KV write, attention and its combine over splits, output, gate and up,
-# activation, down.
-_LAYER_KERNELS = 11
+# Kernels of an attention block: norm, QKV, rotary, KV write, attention and its combine over splits, output.
+_ATTENTION_KERNELS = 7
+# Of a recurrent block: norm, input projection, gates, convolution, state, gated norm, output.
+_RECURRENT_KERNELS = 7
+# Of an MLP block: norm, gate and up, activation, down.
+_MLP_KERNELS = 4
 # More of a MoE layer: router, top-k, sorting tokens by expert, combining the outputs.
 _MOE_KERNELS = 4
 # Embedding, last norm, lm_head, sampler.
@@ -38,16 +41,20 @@ class Elementwise:
 
 def token_operators(rates: Rates, hardware: HardwareSpec, model: ModelShape, tp: int) -> list[Operator]:
     """Everything that is computed for each token of a step: projections, MLP or experts, all-reduces."""
-    size, dense = model.dtype_bytes, model.layers - model.moe_layers
+    size, dense = model.dtype_bytes, model.mlp_layers - model.moe_layers
     q_size = model.heads // tp * model.head_dim
     kv_size = model.kv_heads_per_gpu(tp) * model.head_dim
     row_bytes = model.hidden * size
     operators: list[Operator] = [
-        Linear.of(rates, model.hidden, q_size + 2 * kv_size, size, model.layers),
-        Linear.of(rates, q_size, model.hidden, size, model.layers),
+        Linear.of(rates, model.hidden, (model.query_matrices - 1) * q_size + 2 * kv_size, size, model.attention_layers),
+        Linear.of(rates, q_size, model.hidden, size, model.attention_layers),
         _elementwise(rates, model, tp, q_size + kv_size),
-        AllReduce.of(rates, row_bytes, tp, hardware.link_latency_ns, 2 * model.layers + 1),
+        AllReduce.of(rates, row_bytes, tp, hardware.link_latency_ns, model.blocks + 1),
     ]
+    if model.recurrent:
+        inner, layers = model.recurrent.inner(tp), model.recurrent.layers
+        operators.append(Linear.of(rates, model.hidden, model.recurrent.projected(tp), size, layers))
+        operators.append(Linear.of(rates, inner, model.hidden, size, layers))
     if dense:
         operators += _mlp(rates, model, tp, model.intermediate, dense)
     if model.moe_layers:
@@ -66,8 +73,9 @@ def lm_head(rates: Rates, hardware: HardwareSpec, model: ModelShape, tp: int) ->
 
 def kernels(model: ModelShape, tp: int) -> int:
     """Kernels that one step launches."""
-    per_layer = _LAYER_KERNELS + (2 if tp > 1 else 0)
-    return model.layers * per_layer + model.moe_layers * _MOE_KERNELS + _MODEL_KERNELS
+    mixers = model.attention_layers * _ATTENTION_KERNELS + model.recurrent_layers * _RECURRENT_KERNELS
+    mlps = model.mlp_layers * _MLP_KERNELS + model.moe_layers * _MOE_KERNELS
+    return mixers + mlps + _MODEL_KERNELS + (model.blocks if tp > 1 else 0)
 
 
 def _mlp(rates: Rates, model: ModelShape, tp: int, intermediate: int, layers: int) -> list[Operator]:
@@ -98,11 +106,17 @@ def _moe(rates: Rates, model: ModelShape, tp: int) -> list[Operator]:
 
 
 def _elementwise(rates: Rates, model: ModelShape, tp: int, rotated: int) -> Elementwise:
-    """Per token and layer: two norms with residual (4 rows each), rotary in and out, K and V written, activation."""
-    dense, moe = model.layers - model.moe_layers, model.moe_layers
+    """Per token: a norm with residual before each block (4 rows), rotary in and out, K and V written, activation."""
+    dense, moe = model.mlp_layers - model.moe_layers, model.moe_layers
     width = dense * model.intermediate + moe * (
         model.experts_per_token * model.moe_intermediate + model.shared_intermediate
     )
-    values = model.layers * (8 * model.hidden + 2 * rotated + 2 * model.kv_heads_per_gpu(tp) * model.head_dim)
+    values = 4 * model.blocks * model.hidden
+    values += model.attention_layers * (2 * rotated + 2 * model.kv_heads_per_gpu(tp) * model.head_dim)
+    if model.gated_attention:
+        values += model.attention_layers * 3 * (model.heads // tp) * model.head_dim
+    if model.recurrent:
+        # The convolution in and out; the gated norm reads the output and its gate and writes one row.
+        values += model.recurrent.layers * (2 * model.recurrent.conv_channels(tp) + 3 * model.recurrent.inner(tp))
     values += -(-model.mlp_matrices * width // tp)
     return Elementwise(quanta(values * model.dtype_bytes, rates.hbm_bytes))

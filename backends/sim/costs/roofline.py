@@ -11,17 +11,19 @@ from backends.sim.costs.attention import Attention
 from backends.sim.costs.base import CostModel
 from backends.sim.costs.layers import kernels, lm_head, token_operators
 from backends.sim.costs.operators import Rates
+from backends.sim.costs.recurrence import Recurrence
 from backends.sim.specs.hardware import HardwareSpec
 from backends.sim.specs.shape import ModelShape
 from schedlab.pace import ArithmeticPace, ns_to_quanta
 
 
 class Roofline(CostModel):
-    """host + max(GPU, kernel launches when the step has prefill), where GPU = linear layers + attention + lm_head.
+    """host + max(GPU, kernel launches when the step has prefill), where GPU = linear layers + attention + lm_head, and
+    in a hybrid the recurrent states.
 
     Each operator takes the larger of its arithmetic and its memory traffic. Logits are computed for one token of every
     decode row and of every chunk. A decode step is A(rows) + B * context_tokens with whole A and B, so a decode run is
-    an arithmetic series.
+    an arithmetic series. A recurrent state costs the same at every context, so it is part of A.
     """
 
     def __init__(
@@ -35,6 +37,8 @@ class Roofline(CostModel):
         self._windowed = Attention(rates, model, tp, model.windowed_layers, model.window_tokens)
         self.window_tokens = model.window_tokens
         self._full_token, self._windowed_token = self._full.per_token, self._windowed.per_token
+        self._recurrence = Recurrence(rates, model.recurrent, tp, model.dtype_bytes) if model.recurrent else None
+        self._row_state = self._recurrence.per_sequence if self._recurrence else 0
         operators = token_operators(rates, hardware, model, tp)
         busy = ns_to_quanta(kernels(model, tp) * assumed.kernel_ns)
         self._tokens = _Memo(lambda tokens: busy + sum(operator.quanta(tokens) for operator in operators))
@@ -49,7 +53,7 @@ class Roofline(CostModel):
         chunks: Sequence[tuple[int, int]] = (),
         windowed_tokens: int | None = None,
     ) -> int:
-        attention = self._full_token * (context_tokens + rows)
+        attention = self._full_token * (context_tokens + rows) + self._row_state * rows
         if self.window_tokens is not None:
             attention += self._windowed_token * (self._required(windowed_tokens) + rows)
         if not chunks:
@@ -60,6 +64,8 @@ class Roofline(CostModel):
         attention += self._full.chunks_quanta(chunks)
         if self.window_tokens is not None:
             attention += self._windowed.chunks_quanta(chunks)
+        if self._recurrence is not None:
+            attention += self._recurrence.chunks_quanta(chunks)
         gpu = self._tokens[tokens] + self._logits[rows + len(chunks)] + attention
         return self._host + (gpu if gpu > self._launches else self._launches)
 
@@ -72,7 +78,8 @@ class Roofline(CostModel):
         windowed_tokens: int | None = None,
         windowed_growth: int = 0,
     ) -> ArithmeticPace:
-        first = self._host + self._tokens[rows] + self._logits[rows] + self._full_token * (context_tokens + rows)
+        first = self._host + self._tokens[rows] + self._logits[rows]
+        first += self._full_token * (context_tokens + rows) + self._row_state * rows
         growth = self._full_token * rows
         if self.window_tokens is not None:
             first += self._windowed_token * (self._required(windowed_tokens) + rows)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from backends.sim.specs.names import find_name, plain
+from backends.sim.specs.recurrent import RecurrentLayers
 from backends.sim.specs.shape import ModelShape
 
 __all__ = ["ModelShape", "all_models", "find_model"]
@@ -64,4 +65,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _fields(fields: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if key != "aliases"}
+    found = {key: value for key, value in fields.items() if key != "aliases"}
+    if "recurrent" in found:
+        found["recurrent"] = RecurrentLayers(**found["recurrent"])
+    return found
