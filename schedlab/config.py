@@ -73,8 +73,8 @@ class SchedulerConfig:
         max_model_len: longest prompt + output.
         preemption: recompute = a victim's content is computed again; host, disk = it is copied there and back; cheapest
             = whichever of them takes the least time as the links and the device stand.
-        swap_host_gib, swap_disk_gib: room per GPU for swapped-out content; a full disk falls back on the host, a full host on
-            recomputing.
+        swap_host_gib, swap_disk_gib: room per GPU for swapped-out content; a full disk falls back on the host, a full
+            host on recomputing.
         prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
         cache_per_tenant: prompts of different tenants share nothing.
     """

@@ -94,6 +94,7 @@ class DeviceFacts:
 
     Attributes:
         num_blocks: blocks that can really be handed out.
+        wants_dense_slots: it keeps state by slot and runs fastest on slots without gaps.
         block_bytes: size of one of them on each GPU, for copies, which every GPU makes for its own share.
         window_tokens: how far back the windowed layers of its model look; None = all layers look at everything.
     """
@@ -102,6 +103,7 @@ class DeviceFacts:
     num_blocks: int
     window_tokens: int | None = None
     block_bytes: int = 0
+    wants_dense_slots: bool = False
 
 
 class Device(Protocol):
@@ -120,6 +122,10 @@ class Device(Protocol):
 
     def copy(self, op: CopyOp) -> Ticket:
         """Begin a copy; its end is delivered to the inbox."""
+        ...
+
+    def move_slot(self, source: int, target: int) -> None:
+        """Move what is kept in slot `source` to `target`, which is free. No step is in flight."""
         ...
 
     def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:

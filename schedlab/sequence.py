@@ -79,6 +79,7 @@ class Sequence:
         "request_id",
         "reserved_blocks",
         "row_index",
+        "slot",
         "state",
         "times_bypassed",
     )
@@ -104,6 +105,7 @@ class Sequence:
         # Blocks that its prefill in progress will still take; counted in the scheduler's sum of reservations.
         self.reserved_blocks = 0
         self.row_index = NOT_YET
+        self.slot = NOT_YET
         self.joined_step = 0
         self.joined_len = 0
         self.joined_ns = NOT_YET

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def run(core: Scheduler) -> None:
-    """Retire in the order of ending, then resume."""
-    core.retire()
+    """Retire in the order of ending, compact the survivors' slots, then resume."""
+    if core.ending:
+        core.retire()
+        if core.device.facts.wants_dense_slots:
+            core.compact_slots()
     if core.parked and not core.parked_wait_on():
         _resume(core)
 

@@ -68,10 +68,11 @@ def swap_out(core: Scheduler, sequence: Sequence, mode: PreemptionMode) -> bool:
 
 
 def restore(core: Scheduler, sequence: Sequence) -> None:
-    """Begin to bring a swapped sequence back: it owns a seat and blocks, but is in no batch until its copy has ended."""
+    """Begin to bring a swapped sequence back. It owns a seat and blocks, but is in no batch until its copy ends."""
     image = sequence.image
     assert image is not None
     core.unpark(sequence, State.RESTORING)
+    core.slots.claim(sequence)
     sequence.block_table = core.pool.allocate(image.num_blocks)
     after = core.pool.take_tickets() + ((image.written,) if image.written is not None else ())
     if image.tier is Tier.DISK:

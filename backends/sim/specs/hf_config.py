@@ -1,12 +1,11 @@
-"""A model's shape from a Hugging Face `config.json`."""
+"""A model's shape from a Hugging Face `config.json`: plain decoders here, hybrids with `hf_hybrids`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from backends.sim.specs.hf_fields import Fields, text_fields
+from backends.sim.specs.hf_hybrids import HYBRIDS
 from backends.sim.specs.shape import ModelShape
 from schedlab.errors import UsageError
 
@@ -24,21 +23,20 @@ _NOT_PLAIN_KV = {
     "attention_chunk_size": "chunked attention",
 }
 _NOT_PLAIN_TYPES = ("mamba", "mamba2", "rwkv", "falcon_mamba", "recurrent_gemma", "jamba", "bamba", "lfm2", "minimax")
-_UNGATED_MLP_TYPES = ("phi", "starcoder2", "gpt_neox", "opt", "nemotron", "persimmon", "stablelm_epoch")
+_UNGATED_MLP_TYPES = ("phi", "starcoder2", "gpt_neox", "opt", "nemotron", "nemotron_h", "persimmon", "stablelm_epoch")
 # transformers ties these models' embeddings unless the file says otherwise.
 _TIED_TYPES = ("gemma", "gemma2", "gemma3", "gemma3_text")
 # Every n-th layer of these attends to the whole context unless the file says otherwise.
 _FULL_LAYER_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6}
-_LARGEST = 10**8
 
 
 def read_config(path: Path) -> ModelShape:
     """The shape in the `config.json` at *path*; a multi-modal file's `text_config` is the model.
 
     Raises UsageError naming the file and the field when one is missing or absurd, or when the architecture keeps other
-    state than plain KV.
+    state than plain KV and is none of the known hybrids.
     """
-    config = _Fields(path, _text_model(path))
+    config = text_fields(path)
     _refuse_other_state(config)
     layers, heads = config.count("num_hidden_layers", most=10_000), config.count("num_attention_heads", most=10_000)
     hidden = config.count("hidden_size", most=10**6)
@@ -46,6 +44,7 @@ def read_config(path: Path) -> ModelShape:
     if heads % kv_heads:
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
     window_tokens, windowed_layers = _window(config, layers)
+    hybrid = HYBRIDS.get(config.model_type)
     return ModelShape(
         name=config.name,
         layers=layers,
@@ -61,54 +60,16 @@ def read_config(path: Path) -> ModelShape:
         gated_mlp=config.model_type not in _UNGATED_MLP_TYPES,
         window_tokens=window_tokens,
         windowed_layers=windowed_layers,
-        **_experts(config, layers),
+        **{**_experts(config, layers), **(hybrid.fields(config, layers) if hybrid else {})},
     )
 
 
-class _Fields:
-    """Typed access to the fields of one file, with errors that name both."""
-
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path = path
-        self._values = values
-        self.model_type = str(values.get("model_type", ""))
-        named = values.get("_name_or_path") or path.resolve().parent.name or "model"
-        self.name = str(named)
-
-    def error(self, field: str, problem: str) -> UsageError:
-        return UsageError(f"{self.path}: field {field!r}: {problem}")
-
-    def get(self, field: str, default: Any = None) -> Any:
-        value = self._values.get(field)
-        return default if value is None else value
-
-    def count(self, field: str, default: int | None = None, least: int = 1, most: int = _LARGEST) -> int:
-        value = self.get(field, default)
-        if value is None:
-            raise self.error(field, "is missing; a decoder-only model's config.json has it")
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.error(field, f"must be a whole number in {least}..{most}, got {value!r}")
-        return value
-
-
-def _text_model(path: Path) -> Mapping[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise UsageError(f"{path}: must hold a JSON object, as a Hugging Face config.json does")
-    nested = values.get("text_config")
-    return {**values, **nested} if isinstance(nested, dict) else values
-
-
-def _refuse_other_state(config: _Fields) -> None:
+def _refuse_other_state(config: Fields) -> None:
     if config.model_type in _NOT_PLAIN_TYPES:
         raise config.error("model_type", f"{config.model_type!r} keeps other state than plain KV; not modelled")
+    known = HYBRIDS[config.model_type].states if config.model_type in HYBRIDS else ()
     for field, what in _NOT_PLAIN_KV.items():
-        if config.get(field):
+        if config.get(field) and field not in known:
             raise config.error(field, f"the model has {what}, whose KV is not plain; not modelled")
     if config.get("is_encoder_decoder"):
         raise config.error("is_encoder_decoder", "only decoder-only models are modelled")
@@ -116,7 +77,7 @@ def _refuse_other_state(config: _Fields) -> None:
         raise config.error("quantization_config", "quantised weights are not modelled; give the 16-bit model's config")
 
 
-def _window(config: _Fields, layers: int) -> tuple[int | None, int]:
+def _window(config: Fields, layers: int) -> tuple[int | None, int]:
     """The attention window and the number of layers that have it."""
     used = config.get("use_sliding_window", not config.model_type.startswith("qwen"))
     if config.get("sliding_window") is None or not used:
@@ -126,7 +87,7 @@ def _window(config: _Fields, layers: int) -> tuple[int | None, int]:
     return (window_tokens, windowed_layers) if windowed_layers else (None, 0)
 
 
-def _windowed_layers(config: _Fields, layers: int) -> int:
+def _windowed_layers(config: Fields, layers: int) -> int:
     kinds = config.get("layer_types")
     if kinds is not None:
         if not isinstance(kinds, list) or len(kinds) != layers:
@@ -140,7 +101,7 @@ def _windowed_layers(config: _Fields, layers: int) -> int:
     return layers
 
 
-def _experts(config: _Fields, layers: int) -> dict[str, int]:
+def _experts(config: Fields, layers: int) -> dict[str, int]:
     """The mixture-of-experts fields; empty for a dense model."""
     field = next((name for name in ("num_local_experts", "num_experts", "n_routed_experts") if config.get(name)), None)
     if field is None:
