@@ -21,6 +21,7 @@ class DecodeBatch:
         "_context_base",
         "_joins",
         "block_size",
+        "far_blocks",
         "last_step_ns",
         "newcomers",
         "residues",
@@ -34,6 +35,8 @@ class DecodeBatch:
         self.rows: OrderedDict[Sequence, None] = OrderedDict()
         self.residues: list[dict[Sequence, None]] = [{} for _ in range(block_size)]
         self.step = 0
+        # Blocks of the rows that are on disk; every iteration reads them.
+        self.far_blocks = 0
         self.last_step_ns = 0
         self._context_base = 0
         self._joins = 0
@@ -72,6 +75,8 @@ class DecodeBatch:
         self.rows[sequence] = None
         self.residues[base % self.block_size][sequence] = None
         self.newcomers.append(sequence)
+        if sequence.window is not None:
+            self.far_blocks += sequence.window.start
         if self.windowed is not None:
             self.windowed.join(sequence)
 
@@ -79,6 +84,8 @@ class DecodeBatch:
         """Remove a row and bring its own counters up to date."""
         base = sequence.joined_len - sequence.joined_step
         del self.rows[sequence]
+        if sequence.window is not None:
+            self.far_blocks -= sequence.window.start
         if self.windowed is not None:
             self.windowed.leave(sequence)
         del self.residues[base % self.block_size][sequence]
@@ -116,6 +123,11 @@ class DecodeBatch:
         for iteration in range(first, first + rest):
             total += len(self.residues[-(self.step + iteration) % self.block_size])
         return total
+
+    def iterations_to_growth(self) -> int:
+        """Iterations from the next one on before which no row needs a block but for the first of them."""
+        size = self.block_size
+        return next((ahead for ahead in range(1, size) if self.residues[-(self.step + ahead) % size]), size)
 
     def affordable(self, blocks: int, most: int) -> int:
         """The longest run, up to `most`, whose iterations after the next one need at most `blocks` blocks."""

@@ -75,6 +75,8 @@ class SchedulerConfig:
             = whichever of them takes the least time as the links and the device stand.
         swap_host_gib, swap_disk_gib: room per GPU for swapped-out content; a full disk falls back on the host, a full
             host on recomputing.
+        window_blocks: a decoding sequence keeps so many of its newest blocks on the device and the others on disk; 0 =
+            all on the device.
         prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
         cache_per_tenant: prompts of different tenants share nothing.
     """
@@ -99,6 +101,7 @@ class SchedulerConfig:
     preemption: PreemptionMode = PreemptionMode.RECOMPUTE
     swap_host_gib: int = 0
     swap_disk_gib: int = 0
+    window_blocks: int = 0
     prefix_cache: bool = False
     cache_per_tenant: bool = False
 
@@ -113,6 +116,7 @@ class SchedulerConfig:
             "immunity_tokens",
             "swap_host_gib",
             "swap_disk_gib",
+            "window_blocks",
         ):
             self._at_least(name, 0)
         self._at_least("watermark_tokens", -1)
@@ -156,6 +160,12 @@ class SchedulerConfig:
             PreemptionMode.DISK: ("swap_disk_gib", "swap_host_gib"),
             PreemptionMode.CHEAPEST: ("swap_host_gib", "swap_disk_gib"),
         }[self.preemption]
+        if self.window_blocks:
+            if not self.swap_disk_gib:
+                raise UsageError("window_blocks keeps older blocks on disk and needs room there: set swap_disk_gib")
+            if self.admission is AdmissionRule.COMMIT:
+                raise UsageError("window_blocks needs admission=prompt: a commitment counts every block on the device")
+            used = (*used, "swap_disk_gib")
         for name, gib in space.items():
             if gib and name not in used:
                 raise UsageError(f"{name} is {gib}, and preemption={self.preemption} never uses it; leave one out")

@@ -106,6 +106,19 @@ class ArithmeticPace:
         return i
 
 
+def slowed(pace: Pace, extra_quanta: int) -> Pace:
+    """The same run with *extra_quanta* more for every iteration."""
+    if extra_quanta == 0:
+        return pace
+    if isinstance(pace, ArithmeticPace):
+        return ArithmeticPace(pace.start_quanta, pace.count, pace.first + extra_quanta, pace.growth)
+
+    def duration(i: int) -> int:
+        return pace.end_quanta(i) - pace.end_quanta(i - 1) + extra_quanta
+
+    return SteppedPace(pace.start_quanta, pace.count, duration)
+
+
 class SteppedPace:
     """Iterations of any positive duration, `step(i)` quanta for i = 1, 2, ...; asked once each and only when needed."""
 

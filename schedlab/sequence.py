@@ -10,6 +10,7 @@ from schedlab.request import FinishReason, Request
 
 if TYPE_CHECKING:
     from schedlab.memory.swap import Image
+    from schedlab.memory.window import Window
 
 NOT_YET = -1
 
@@ -82,6 +83,7 @@ class Sequence:
         "slot",
         "state",
         "times_bypassed",
+        "window",
     )
 
     def __init__(self, request: Request, arrival_index: int, max_outputs: int) -> None:
@@ -100,6 +102,7 @@ class Sequence:
         # The answer of the last lookup, good while the pool's version is the same. It holds no references.
         self.cached_prefix: list[int] = []
         self.cached_prefix_version = NOT_YET
+        self.window: Window | None = None
         self.image: Image | None = None
         self.admission_index = NOT_YET
         # Blocks that its prefill in progress will still take; counted in the scheduler's sum of reservations.

@@ -13,7 +13,7 @@ from backends.sim.links import CopyTicket, Links
 from backends.sim.outputs import OutputModel
 from schedlab.batch import DecodeBatch
 from schedlab.device import FOREVER_NS, CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
-from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta, quanta_to_ns
+from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta, quanta_to_ns, slowed
 from schedlab.sequence import Sequence
 
 ResultCallback = Callable[[StepResult], None]
@@ -70,6 +70,9 @@ class SimDevice:
                 self._ends.welcome(step.decode)
             ends_row = self._ends.iterations_left(step.decode)
         pace = self._pace(step, start_quanta, 1 if self.outputs.has_tokens else min(step.repeat, ends_row))
+        if step.decode is not None and step.decode.far_blocks:
+            # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
+            pace = slowed(pace, self.links.read_quanta(step.decode.far_blocks * self.facts.block_bytes))
         self._num_launches += 1
         ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)
         if step.until_ns < FOREVER_NS and pace.count > 1:

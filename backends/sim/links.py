@@ -68,6 +68,11 @@ class Links:
         waiting = max(self._free_at[kind] - self._clock.now_quanta(), 0)
         return quanta_to_ns(waiting + self._specs[kind].duration_quanta(num_bytes))
 
+    def read_quanta(self, num_bytes: int) -> int:
+        """Time to bring bytes from disk to the device, for a step that reads them itself."""
+        kinds = (CopyKind.DISK_TO_HOST, CopyKind.HOST_TO_DEVICE)
+        return sum(self._specs[kind].duration_quanta(num_bytes) for kind in kinds)
+
     def end_quanta(self, ticket: Ticket) -> int:
         """When a copy ends; nothing else can be waited for here."""
         assert isinstance(ticket, CopyTicket)

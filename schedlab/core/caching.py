@@ -56,7 +56,7 @@ def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
 def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
     """The same for a sequence that gives up its blocks: those that outputs have filled, where the device knows keys."""
     pool = core.pool
-    if not isinstance(pool, CachingBlockPool) or sequence.keys is None:
+    if not isinstance(pool, CachingBlockPool) or sequence.keys is None or (sequence.window and sequence.window.start):
         return
     full_blocks = sequence.num_computed // core.config.block_size
     if full_blocks > len(sequence.keys):

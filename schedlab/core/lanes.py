@@ -86,6 +86,10 @@ def _run_length(core: Scheduler) -> tuple[int, int]:
     if core.parked:
         until_ns = min(until_ns, core.parked_refused_until_ns)
     most = core.limits.next_step() - core.batch.step
+    if core.config.window_blocks:
+        # A row or a block that has come may send another block to disk: the next plan decides.
+        has_grown = bool(core.in_flight_growth or core.batch.newcomers)
+        most = 1 if has_grown else min(most, core.batch.iterations_to_growth())
     return core.batch.affordable(core.pool.ready_blocks, most), until_ns
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedlab.config import Fusion
 from schedlab.core.caching import cached_prefix
 from schedlab.core.swapping import copy_ended
+from schedlab.core.windows import slide
 from schedlab.events import Arrived, Refused
 from schedlab.inbox import Cancel, Close, CopyDone, Submit
 from schedlab.memory.blocks import blocks_for
@@ -50,6 +51,8 @@ def make(core: Scheduler) -> Plan:
     core.starting.clear()
     _drain_inbox(core)
     _end_overdue(core)
+    if core.config.window_blocks:
+        slide(core)
     evicted = make_room_for_decoding(core)
     if not evicted and len(core.waiting):
         _admit(core)

@@ -13,7 +13,7 @@ from sortedcontainers import SortedKeyList
 
 from schedlab.batch import DecodeBatch
 from schedlab.config import AdmissionRule, Fusion, PreemptionMode, ResumeRule, SchedulerConfig
-from schedlab.core import caching, end_tick, lanes, swapping
+from schedlab.core import caching, end_tick, lanes, swapping, windows
 from schedlab.core.limits import OutputLimits
 from schedlab.core.plan import Lane, Plan, make
 from schedlab.core.swapping import OpenCopy
@@ -26,6 +26,7 @@ from schedlab.memory.commitment import CommitmentLedger
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.memory.slots import SlotTable
 from schedlab.memory.swap import GIB, SwapSpace
+from schedlab.memory.window import Window
 from schedlab.policies.base import Policy
 from schedlab.policies.view import View
 from schedlab.request import FinishReason
@@ -65,6 +66,7 @@ class Scheduler:
         self.restoring: OrderedDict[Sequence, Ticket] = OrderedDict()
         self.swap = SwapSpace(config.swap_host_gib * GIB, config.swap_disk_gib * GIB)
         self.copies: dict[int, OpenCopy] = {}
+        self.offloads: dict[int, Window] = {}
         self.ending: dict[Sequence, FinishReason] = {}
         self.limits = OutputLimits(self.batch)
         self.deadlines: list[tuple[int, int, Sequence]] = []
@@ -260,6 +262,7 @@ class Scheduler:
         else:
             self.parked.remove(sequence)
         swapping.drop_image(self, sequence)
+        windows.drop_window(self, sequence)
         if self.ledger and self.ledger.holds(sequence):
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
@@ -324,6 +327,7 @@ class Scheduler:
         sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
         sequence.num_computed = 0
         sequence.num_preemptions += 1
+        windows.drop_window(self, sequence)
 
     def _ending_prefills(self) -> int:
         """Sequences that ended with their prompt and hold their seat until the end of the tick."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedlab.config import PreemptionMode
 from schedlab.core import caching
+from schedlab.core.windows import offload_ended
 from schedlab.device import CopyKind, CopyOp, Ticket
 from schedlab.events import Restored, SwappedOut
 from schedlab.memory.swap import Image, Tier
@@ -85,6 +86,9 @@ def restore(core: Scheduler, sequence: Sequence) -> None:
 
 def copy_ended(core: Scheduler, ticket: Ticket, error: str) -> None:
     """A copy that the scheduler began has ended. Its sequence may have ended before, or gone on without its image."""
+    if (window := core.offloads.pop(ticket.number, None)) is not None:
+        offload_ended(core, window, error)
+        return
     copy = core.copies.pop(ticket.number, None)
     core.pool.close(ticket)
     if copy is None or copy.sequence.image is not copy.image:

@@ -1,0 +1,69 @@
+"""Long sequences slide: their oldest blocks go to disk and leave the device once they are safe there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlab.device import CopyKind, CopyOp
+from schedlab.memory.swap import Tier
+from schedlab.memory.window import Window
+from schedlab.sequence import Sequence
+
+if TYPE_CHECKING:
+    from schedlab.core.scheduler import Scheduler
+
+# Copies begin so many blocks before the share is used up, so that a block can leave when the next one comes.
+AHEAD_BLOCKS = 1
+
+
+def slide(core: Scheduler) -> None:
+    """Let every decode row beyond its share offload its oldest blocks, and release those that are safe.
+
+    A row whose copies are late, or for which the disk has no room, keeps more than its share; it is never in error.
+    """
+    share = core.config.window_blocks
+    for sequence in core.batch.rows:
+        total = len(sequence.block_table) + (sequence.window.start if sequence.window else 0)
+        if total + AHEAD_BLOCKS > share:
+            _offload(core, sequence, total + AHEAD_BLOCKS - share)
+            _release(core, sequence, total - share)
+
+
+def offload_ended(core: Scheduler, window: Window, error: str) -> None:
+    """The copy of the next block of a window has ended."""
+    if error:
+        window.is_stuck = True
+    elif not window.is_stuck:
+        window.offloaded += 1
+        core.progress = True
+
+
+def drop_window(core: Scheduler, sequence: Sequence) -> None:
+    """The sequence is computed again or has ended: what it had on disk is of no use."""
+    window, sequence.window = sequence.window, None
+    if window is not None:
+        core.swap.give_back(Tier.DISK, window.requested * core.device.facts.block_bytes)
+
+
+def _offload(core: Scheduler, sequence: Sequence, wanted: int) -> None:
+    window = sequence.window = sequence.window or Window()
+    num_bytes = core.device.facts.block_bytes
+    while window.requested < wanted and not window.is_stuck and core.swap.has_room(Tier.DISK, num_bytes):
+        block = sequence.block_table[window.requested - window.start]
+        core.swap.take(Tier.DISK, num_bytes)
+        saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (block,), num_bytes, sequence.request_id))
+        written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, sequence.request_id, (saved,)))
+        core.offloads[written.number] = window
+        window.requested += 1
+
+
+def _release(core: Scheduler, sequence: Sequence, excess: int) -> None:
+    window = sequence.window
+    assert window is not None
+    leaving = min(excess, window.offloaded) - window.start
+    if leaving > 0:
+        core.pool.release(sequence.block_table[:leaving])
+        del sequence.block_table[:leaving]
+        window.start += leaving
+        core.batch.far_blocks += leaving
+        core.changes += 1
