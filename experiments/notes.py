@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments import truth
+from experiments.memory import no_prefix_cache
 from experiments.setup import Setup
 
 
@@ -21,7 +22,9 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if setup.options.cost == "roofline" and not setup.options.cost_set:
         yield truth.sentence()
     yield setup.limit.sentence()
-    if setup.workload.stats.has_hash_ids:
+    if setup.model.recurrent is not None:
+        yield no_prefix_cache(setup.model)
+    elif setup.workload.stats.has_hash_ids:
         yield "the trace names shared prompt blocks, but every prompt is computed whole: there is no prefix cache"
     cut = summary["cut_outputs"]
     if cut["requests"]:

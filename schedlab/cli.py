@@ -102,6 +102,45 @@ def replay(
         raise typer.Exit(INTERRUPT_EXIT)
 
 
+@app.command()
+def memory(
+    model: str = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b"),
+    hardware: str = typer.Option(None, help="A GPU's name.", show_default="h100"),
+    tp: int = typer.Option(None, help="GPUs that share the model.", show_default="1"),
+    preset: str = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm"),
+    policy: str = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's"),
+    set_: list[str] = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="A budget or rule, such as max_model_len or block_size; repeatable."
+    ),
+    memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
+    max_num_seqs: int = typer.Option(None, help="Seats; short for --set max_num_seqs.", show_default="the preset's"),
+    snapshot_slots: int = typer.Option(0, help="State snapshots of a hybrid model, as far as KV keeps its floor."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Say who owns each byte of a GPU's memory, and how many KV blocks that leaves; a replay plans the same way."""
+    from experiments.memory_report import memory_plan, print_plan
+    from experiments.values import pairs
+
+    options = {
+        "model": model,
+        "hardware": hardware,
+        "tp": tp,
+        "preset": preset,
+        "policy": policy,
+        "set": pairs("--set", set_) if set_ else None,
+        "memory_percent": memory_percent,
+    }
+    document = memory_plan(options, max_num_seqs=max_num_seqs, snapshot_slots=snapshot_slots)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        from rich.console import Console
+
+        print_plan(Console(highlight=False, soft_wrap=True), document)
+
+
 def main() -> None:
     """Run the command and exit: 0 done, 2 bad input, 130 interrupted, 1 a law of the run does not hold."""
     sys.exit(_run())

@@ -7,7 +7,6 @@ from pathlib import Path
 from backends.sim.specs.hf_fields import Fields, text_fields
 from backends.sim.specs.hf_hybrids import HYBRIDS
 from backends.sim.specs.shape import ModelShape
-from schedlab.errors import UsageError
 
 # Architectures whose state is not keys and values per token and head, by the field that betrays them.
 _NOT_PLAIN_KV = {
@@ -45,7 +44,7 @@ def read_config(path: Path) -> ModelShape:
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
     window_tokens, windowed_layers = _window(config, layers)
     hybrid = HYBRIDS.get(config.model_type)
-    return ModelShape(
+    shape = ModelShape(
         name=config.name,
         layers=layers,
         hidden=hidden,
@@ -62,6 +61,9 @@ def read_config(path: Path) -> ModelShape:
         windowed_layers=windowed_layers,
         **{**_experts(config, layers), **(hybrid.fields(config, layers) if hybrid else {})},
     )
+    if shape.attention_layers < 1:
+        raise config.error("num_hidden_layers", "none of the layers attends; a hybrid has some that do")
+    return shape
 
 
 def _refuse_other_state(config: Fields) -> None:

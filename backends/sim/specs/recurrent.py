@@ -18,8 +18,8 @@ class RecurrentLayers:
     Each of `heads` heads keeps a matrix of `head_dim` x `state_dim` per sequence; `groups` of heads share what writes
     and reads it (B and C; keys and queries in Gated DeltaNet, Yang et al. 2024, where head_dim is that of the values).
     A convolution over `conv_kernel` tokens stands before it and keeps the last conv_kernel - 1 inputs. Prefill scans
-    `chunk_tokens` at a time. `state_dtype_bytes`: the matrices are kept in float32 unless a model's file says otherwise;
-    the convolution's inputs are kept in the model's own type.
+    `chunk_tokens` at a time. `state_dtype_bytes`: the matrices are in float32 unless a model's file says otherwise; the
+    convolution's inputs are in the model's own type.
     """
 
     kind: str
@@ -81,6 +81,10 @@ class RecurrentLayers:
         else:
             flops = heads * (2 * chunk * (3 * state + 2 * width) + 6 * state * width)
         return self.layers * flops
+
+    def activation_width(self, tp: int) -> int:
+        """Values per token alive in a layer on each GPU: projected, convolved, output and its normed copy."""
+        return self.projected(tp) + self.conv_channels(tp) + 2 * self.inner(tp)
 
     def scan_bytes(self, tokens: int, tp: int) -> int:
         """Bytes of the states between the chunks of a step's prefill, in one layer; alive while it is computed."""

@@ -13,10 +13,10 @@ class ModelShape:
     """Sizes under the usual names of a model configuration; lengths in tokens.
 
     A mixture-of-experts model has `experts` per layer in all layers but `dense_layers`; `shared_intermediate` is the
-    width of an always active expert. `windowed_layers` attend to the last `window_tokens` only. A hybrid has `recurrent`
-    layers among its `layers`; in some, `lone_mlp_layers` are an MLP and nothing else, and then no other layer has one.
-    `gated_attention`: a gate as wide as the queries stands behind attention. Biases, rotary embeddings and query/key
-    norms are too small to count.
+    width of an always active expert. `windowed_layers` attend to the last `window_tokens` only. A hybrid has
+    `recurrent` layers among its `layers`; in some, `lone_mlp_layers` are an MLP and nothing else, and then no other
+    layer has one. `gated_attention`: a gate as wide as the queries stands behind attention. Biases, rotary embeddings
+    and query/key norms are too small to count.
     """
 
     name: str

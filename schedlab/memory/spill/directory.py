@@ -1,6 +1,6 @@
 """A private directory, held by one process at a time.
 
-The lock is the kernel's (flock), so it ends with its holder however that dies; the pid in the file is for messages only.
+The lock is the kernel's (flock), so it ends with its holder however that dies; the pid in it is for messages only.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SpillDirectory:
             remove_all_own(self._fd)
         remove_own(self._fd, LOCK_NAME)
         with suppress(OSError):
-            if os.path.samestat(os.fstat(self._fd), os.stat(self.path, follow_symlinks=False)):
+            if os.path.samestat(os.fstat(self._fd), self.path.lstat()):
                 self.path.rmdir()
         os.close(self._lock_fd)
         os.close(self._fd)
@@ -103,8 +103,8 @@ def _check_private(path: Path) -> None:
         raise UsageError(f"{path} is not a directory (a link is not followed): give another spill directory")
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise UsageError(
-            f"{path} is not private (mode {stat.S_IMODE(found.st_mode):04o}, owner {found.st_uid}): spilled images hold "
-            f"users' text; give a directory that does not exist yet, or one of your own with mode 0700"
+            f"{path} is not private (mode {stat.S_IMODE(found.st_mode):04o}, owner {found.st_uid}): images hold users' "
+            f"text; give a directory that does not exist yet, or one of your own with mode 0700"
         )
 
 

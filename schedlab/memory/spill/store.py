@@ -204,7 +204,8 @@ class SpillStore:
         """Write it there, then say so; returns what it was before."""
         image = held.image
         old = replace(held)
-        new = _Held(image, tier, self._write(tier, image, [self._verified(held)]))
+        content = self._verified(held)
+        new = _Held(image, tier, content if tier is Tier.HOST else self._write(tier, image, [content]))
         with self._lock:
             if self._live.get(image.image_id) is held:
                 held.tier, held.content = new.tier, new.content
@@ -225,8 +226,9 @@ class SpillStore:
         return content
 
     def _read(self, held: _Held) -> memoryview:
-        if held.content is not None:
-            return held.content
+        content = held.content
+        if content is not None:
+            return content
         assert self._directory is not None
         try:
             return memoryview(self._directory.read(held.image))

@@ -1,0 +1,217 @@
+"""One directory and several processes: killed in mid-write, alive at the same time, leaving and taking over."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import UsageError
+from schedlab.memory.spill import SpillStore, SpillUnavailable, Tier
+from tests.unit.spill_helpers import (
+    assert_nothing_left,
+    bits,
+    file_of,
+    header,
+    images_in,
+    in_another_process,
+    kv,
+)
+
+MIB = 1 << 20
+
+# Argument 2 names the system call at which it says "here" and waits for its end.
+WRITER = """
+import os, sys, time
+from pathlib import Path
+from schedlab.memory.spill import SpillStore, Tier
+from tests.unit.spill_helpers import header, kv
+
+store = SpillStore(0, 1 << 20, Path(sys.argv[1]))
+store.put(Tier.DISK, header("whole"), kv())
+
+def stop(*args, **kwargs):
+    print("here", flush=True)
+    time.sleep(600)
+
+setattr(os, sys.argv[2], stop)
+store.put(Tier.DISK, header("half"), kv())
+"""
+
+CONTENDER = """
+import sys
+from pathlib import Path
+from schedlab.errors import UsageError
+from schedlab.memory.spill import SpillStore, Tier
+from tests.unit.spill_helpers import bits, header, kv
+
+held = refused = 0
+for _ in range(60):
+    try:
+        with SpillStore(0, 1 << 20, Path(sys.argv[1])) as store:
+            image = store.put(Tier.DISK, header(), kv())
+            assert bits(store.get(image)[1]) == bits(kv())
+            held += 1
+    except UsageError as error:
+        assert "held by" in str(error) or "all the time" in str(error), error
+        refused += 1
+print(held, refused)
+"""
+
+
+def killed_writer(directory: Path, at: str) -> list[str]:
+    """The files left by a process that was killed at that call."""
+    writer = in_another_process(WRITER, str(directory), at)
+    assert writer.stdout is not None
+    try:
+        assert writer.stdout.readline() == "here\n"
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+    return images_in(directory)
+
+
+@pytest.mark.parametrize(
+    ("at", "left"),
+    [
+        ("write", ["schedlab-image-0.safetensors", "schedlab-image-1.safetensors.tmp"]),
+        ("rename", ["schedlab-image-0.safetensors", "schedlab-image-1.safetensors.tmp"]),
+    ],
+)
+def test_after_a_kill_in_mid_write_a_new_store_starts_clean(tmp_path: Path, at: str, left: list[str]) -> None:
+    directory = tmp_path / "spill"
+    assert killed_writer(directory, at) == left
+    with SpillStore(0, MIB, directory) as store:
+        assert_nothing_left(store, directory)
+        image = store.put(Tier.DISK, header("new"), kv(seed=5))
+        assert store.get(image)[0].request_id == "new"
+        assert images_in(directory) == [file_of(directory, image).name]
+    assert not directory.exists()
+
+
+def test_an_unfinished_file_never_has_the_name_of_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "spill"
+    seen = []
+    real_write = os.write
+
+    def watched(fd: int, data: memoryview) -> int:
+        seen.append(images_in(directory))
+        return real_write(fd, data)
+
+    with SpillStore(0, MIB, directory) as store:
+        monkeypatch.setattr(os, "write", watched)
+        store.put(Tier.DISK, header(), kv())
+        assert len(seen) >= 3
+        assert all(names == ["schedlab-image-0.safetensors.tmp"] for names in seen)
+        assert images_in(directory) == ["schedlab-image-0.safetensors"]
+
+
+def test_a_directory_held_by_a_live_process_is_refused_and_untouched(tmp_path: Path) -> None:
+    directory = tmp_path / "spill"
+    writer = in_another_process(WRITER, str(directory), "rename")
+    assert writer.stdout is not None
+    try:
+        assert writer.stdout.readline() == "here\n"
+        before = images_in(directory)
+        with pytest.raises(
+            UsageError, match=f"{directory} is held by process {writer.pid}: .* its own spill directory"
+        ):
+            SpillStore(0, MIB, directory)
+        assert images_in(directory) == before
+        assert len(before) == 2
+    finally:
+        writer.kill()
+        writer.communicate()
+    SpillStore(0, MIB, directory).close()
+
+
+def test_two_stores_of_one_process_exclude_each_other_too(tmp_path: Path) -> None:
+    with SpillStore(0, MIB, tmp_path / "spill") as store:
+        image = store.put(Tier.DISK, header(), kv())
+        with pytest.raises(UsageError, match=f"held by process {os.getpid()}"):
+            SpillStore(0, MIB, tmp_path / "spill")
+        assert bits(store.get(image)[1]) == bits(kv())
+
+
+def test_processes_that_take_and_leave_one_directory_never_share_it(tmp_path: Path) -> None:
+    contenders = [in_another_process(CONTENDER, str(tmp_path / "spill")) for _ in range(3)]
+    counts = []
+    for contender in contenders:
+        out, err = contender.communicate(timeout=120)
+        assert contender.returncode == 0, err
+        counts.append([int(word) for word in out.split()])
+    assert sum(held for held, _ in counts) >= 60
+    assert not (tmp_path / "spill").exists()
+
+
+def test_only_images_are_removed_at_start_and_at_the_end(tmp_path: Path) -> None:
+    directory = tmp_path / "spill"
+    directory.mkdir(0o700)
+    foreign = ["notes.txt", "schedlab-image-.safetensors", "schedlab-image-1.safetensors.bak", "image-1.safetensors"]
+    for name in foreign:
+        (directory / name).write_text("not ours")
+    (directory / "schedlab-image-2.safetensors").mkdir()
+    (directory / "schedlab-image-3.safetensors").symlink_to(directory / "notes.txt")
+    kept = images_in(directory)
+    for name in ("schedlab-image-4.safetensors", "schedlab-image-5.safetensors.tmp"):
+        (directory / name).write_text("stale")
+    with SpillStore(0, MIB, directory) as store:
+        assert images_in(directory) == kept
+        store.put(Tier.DISK, header(), kv())
+    assert sorted(os.listdir(directory)) == kept
+    assert all((directory / name).read_text() == "not ours" for name in foreign)
+
+
+def test_a_closed_store_has_left_its_directory_and_refuses_work(tmp_path: Path) -> None:
+    store = SpillStore(MIB, MIB, tmp_path / "spill")
+    images = [store.put(tier, header(), kv()) for tier in Tier]
+    store.close()
+    store.close()
+    assert not (tmp_path / "spill").exists()
+    for image in images:
+        store.drop(image)
+        with pytest.raises(SpillUnavailable, match="closed"):
+            store.get(image)
+    with pytest.raises(SpillUnavailable, match="closed"):
+        store.put(Tier.HOST, header(), kv())
+    assert [store.usage(tier) for tier in Tier] == [0, 0]
+
+
+def test_a_directory_that_is_not_private_or_not_there_is_refused(tmp_path: Path) -> None:
+    shared, link, file = tmp_path / "shared", tmp_path / "link", tmp_path / "file"
+    shared.mkdir()
+    shared.chmod(0o755)
+    link.symlink_to(tmp_path)
+    file.write_text("")
+    for path, message in [
+        (shared, r"is not private \(mode 0755"),
+        (link, "is not a directory"),
+        (file, "is not a directory"),
+        (tmp_path / "no" / "spill", "no such parent directory"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            SpillStore(0, MIB, path)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "shared"]
+    assert os.listdir(shared) == []
+
+
+def test_a_lock_that_is_no_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    lock = tmp_path / "spill" / "schedlab-spill.lock"
+    lock.parent.mkdir(0o700)
+    os.mkfifo(lock)
+    with pytest.raises(UsageError, match="is not a regular file"):
+        SpillStore(0, MIB, lock.parent)
+    lock.unlink()
+    lock.symlink_to(tmp_path / "target")
+    with pytest.raises(SpillUnavailable, match="symbolic links"):
+        SpillStore(0, MIB, lock.parent)
+    assert not (tmp_path / "target").exists()
+
+
+def test_budgets_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"host tier's budget must be 0 bytes \(off\) or more, got -1"):
+        SpillStore(-1, 0)
+    with pytest.raises(UsageError, match="needs a directory"):
+        SpillStore(0, 1)
