@@ -44,23 +44,23 @@ def read_config(path: Path) -> ModelShape:
         raise config.error("num_key_value_heads", f"{kv_heads} does not divide num_attention_heads {heads}")
     window_tokens, windowed_layers = _window(config, layers)
     hybrid = HYBRIDS.get(config.model_type)
-    shape = ModelShape(
-        name=config.name,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=config.count("head_dim", default=max(1, hidden // heads), most=10_000),
-        intermediate=config.count("intermediate_size", most=10**7),
-        vocab=config.count("vocab_size", most=10**7),
-        max_model_len=config.count("max_position_embeddings"),
-        source=f"config.json of {config.name}",
-        tie_embeddings=bool(config.get("tie_word_embeddings", config.model_type in _TIED_TYPES)),
-        gated_mlp=config.model_type not in _UNGATED_MLP_TYPES,
-        window_tokens=window_tokens,
-        windowed_layers=windowed_layers,
-        **{**_experts(config, layers), **(hybrid.fields(config, layers) if hybrid else {})},
-    )
+    plain = {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": config.count("head_dim", default=max(1, hidden // heads), most=10_000),
+        "intermediate": config.count("intermediate_size", most=10**7),
+        "vocab": config.count("vocab_size", most=10**7),
+        "max_model_len": config.count("max_position_embeddings"),
+        "tie_embeddings": bool(config.get("tie_word_embeddings", config.model_type in _TIED_TYPES)),
+        "gated_mlp": config.model_type not in _UNGATED_MLP_TYPES,
+        "window_tokens": window_tokens,
+        "windowed_layers": windowed_layers,
+        **_experts(config, layers),
+    }
+    of_hybrid = hybrid.fields(config, layers) if hybrid else {}
+    shape = ModelShape(name=config.name, source=f"config.json of {config.name}", **{**plain, **of_hybrid})
     if shape.attention_layers < 1:
         raise config.error("num_hidden_layers", "none of the layers attends; a hybrid has some that do")
     return shape
