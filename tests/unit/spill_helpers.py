@@ -6,9 +6,10 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,7 +18,7 @@ from schedlab.memory.spill import ImageHandle, ImageHeader, SpillStore, TensorBy
 SAMPLER = {
     "seed": 2**63 + 11,
     "output_index": 3,
-    "stop": {"held": "…\ud83d\ude00</", "state": [0, 4, 4]},
+    "stop": {"held": "…é😀</", "state": [0, 4, 4]},
     "penalty_window": [5, 5, 9],
     "temperature": 0.1 + 0.2,
     "logit_bias": {"17": -100.0},
@@ -73,15 +74,27 @@ def assert_nothing_left(store: SpillStore, directory: Path) -> None:
 def small_disk(at: Path, options: str = "size=1m") -> Iterator[Path]:
     """A real tmpfs, or a skip that says why there is none."""
     at.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.strip()}")
+    mounting = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)]
+    try:
+        subprocess.run(mounting, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a tmpfs cannot be mounted here: {getattr(error, 'stderr', error)}")
     try:
         yield at
     finally:
         subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+def meanwhile(patch: pytest.MonkeyPatch, module: ModuleType, call: str, act: Callable[[], object]) -> None:
+    """Do that once, just before the next use of a system call: as another thread or process might."""
+    real = getattr(module, call)
+
+    def acting(*args: object, **kwargs: object) -> object:
+        patch.setattr(module, call, real)
+        act()
+        return real(*args, **kwargs)
+
+    patch.setattr(module, call, acting)
 
 
 @contextmanager

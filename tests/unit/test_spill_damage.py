@@ -42,14 +42,12 @@ def image(store: SpillStore) -> ImageHandle:
 
 def test_every_single_flipped_bit_is_noticed(store: SpillStore, directory: Path, image: ImageHandle) -> None:
     path = file_of(directory, image)
-    sound = path.read_bytes()
-    for at in range(len(sound)):
-        broken = bytearray(sound)
-        broken[at] ^= 1 << at % 8
-        path.write_bytes(broken)
-        with pytest.raises(CorruptImage, match="damaged"):
-            store.get(image)
-    path.write_bytes(sound)
+    with path.open("r+b", buffering=0) as file:
+        for at, byte in enumerate(path.read_bytes()):
+            os.pwrite(file.fileno(), bytes([byte ^ 1 << at % 8]), at)
+            with pytest.raises(CorruptImage, match="damaged"):
+                store.get(image)
+            os.pwrite(file.fileno(), bytes([byte]), at)
     assert bits(store.get(image)[1]) == bits(kv(1024))
 
 
@@ -77,7 +75,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_corrupt(
         return found
 
     monkeypatch.setattr(os, "fstat", shrink_after)
-    with pytest.raises(CorruptImage, match="ends .* bytes early"):
+    with pytest.raises(CorruptImage, match=r"ends \d+ bytes early"):
         store.get(image)
 
 

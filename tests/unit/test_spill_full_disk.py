@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,6 +179,27 @@ def test_whatever_call_fails_nothing_remains(
             assert bits(store.get(image)[1]) == bits(kv())
             return
         pytest.fail("the put never got through")
+
+
+def test_the_file_is_synced_before_it_has_its_name_and_the_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    real_fsync, real_rename = os.fsync, os.rename
+
+    def fsync(fd: int) -> None:
+        calls.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else f"{os.fstat(fd).st_size} bytes")
+        real_fsync(fd)
+
+    def rename(*args: Any, **kwargs: Any) -> None:
+        calls.append("rename")
+        real_rename(*args, **kwargs)
+
+    with SpillStore(0, MIB, tmp_path / "spill") as store:
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(os, "rename", rename)
+        image = store.put(Tier.DISK, header(), kv())
+        assert calls == [f"{image.size_bytes} bytes", "rename", "directory"]
 
 
 def test_an_interrupt_in_mid_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_another_reader_of_safetensors_reads_the_file(tmp_path: Path) -> None:
         image = store.put(Tier.DISK, header(), tensors)
         path = file_of(tmp_path / "spill", image)
         content = path.read_bytes()
-        read = dict(safetensors.deserialize(content))
+        read = dict(safetensors.deserialize(content))  # type: ignore[no-untyped-call]
         assert {
             name: (each["dtype"], tuple(each["shape"]), bytes(each["data"])) for name, each in read.items()
         } == bits(tensors)

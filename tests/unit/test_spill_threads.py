@@ -5,27 +5,14 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from schedlab.memory.spill import ImageHandle, ImageVanished, SpillError, SpillStore, SpillUnavailable, Tier
-from tests.unit.spill_helpers import assert_nothing_left, bits, header, images_in, kv
+from tests.unit.spill_helpers import assert_nothing_left, bits, header, images_in, kv, meanwhile
 
 MIB = 1 << 20
-
-
-def meanwhile(patch: pytest.MonkeyPatch, call: str, act: Callable[[], None]) -> None:
-    """Do that once, at the next use of a system call: as another thread might."""
-    real = getattr(os, call)
-
-    def acting(*args: object, **kwargs: object) -> object:
-        patch.setattr(os, call, real)
-        act()
-        return real(*args, **kwargs)
-
-    patch.setattr(os, call, acting)
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "rename"])
@@ -36,12 +23,16 @@ def test_the_scheduler_is_answered_while_an_image_is_written(
         other = store.put(Tier.HOST, header(), kv())
         seen = []
 
+        def schedule() -> None:
+            store.drop(other)
+            seen.append(store.usage(Tier.DISK))
+
         def ask() -> None:
-            thread = threading.Thread(target=lambda: (store.drop(other), seen.append(store.usage(Tier.DISK))))
+            thread = threading.Thread(target=schedule)
             thread.start()
             thread.join(timeout=60)
 
-        meanwhile(monkeypatch, call, ask)
+        meanwhile(monkeypatch, os, call, ask)
         image = store.put(Tier.DISK, header(), kv())
         assert seen == [image.size_bytes]
         assert store.usage(Tier.HOST) == 0
@@ -56,7 +47,7 @@ def test_an_image_given_up_while_it_is_moved_is_gone(
 ) -> None:
     store = SpillStore(MIB, MIB, tmp_path / "spill")
     image = store.put(source, header(), kv())
-    meanwhile(monkeypatch, call, store.close if end == "close" else lambda: store.drop(image))
+    meanwhile(monkeypatch, os, call, store.close if end == "close" else lambda: store.drop(image))
     with pytest.raises(ImageVanished, match="while it was moved"):
         store.move(image, target)
     assert [store.usage(tier) for tier in Tier] == [0, 0]
@@ -72,7 +63,7 @@ def test_a_store_closed_while_an_image_is_written_leaves_when_that_has_ended(
 ) -> None:
     store = SpillStore(0, MIB, tmp_path / "spill")
     store.put(Tier.DISK, header(), kv())
-    meanwhile(monkeypatch, call, store.close)
+    meanwhile(monkeypatch, os, call, store.close)
     with pytest.raises(SpillUnavailable, match="closed while"):
         store.put(Tier.DISK, header(), kv())
     assert store.usage(Tier.DISK) == 0
@@ -84,7 +75,7 @@ def test_an_image_moved_to_the_host_while_it_is_read_is_read_there(
 ) -> None:
     with SpillStore(MIB, MIB, tmp_path / "spill") as store:
         image = store.put(Tier.DISK, header(), kv())
-        meanwhile(monkeypatch, "open", lambda: store.move(image, Tier.HOST))
+        meanwhile(monkeypatch, os, "open", lambda: store.move(image, Tier.HOST))
         assert bits(store.get(image)[1]) == bits(kv())
 
 
@@ -96,7 +87,7 @@ def test_a_second_mover_of_the_same_image_is_refused(tmp_path: Path, monkeypatch
             with pytest.raises(SpillUnavailable, match="being moved"):
                 store.move(image, Tier.DISK)
 
-        meanwhile(monkeypatch, "write", again)
+        meanwhile(monkeypatch, os, "write", again)
         store.move(image, Tier.DISK)
         assert [store.usage(tier) for tier in Tier] == [0, image.size_bytes]
 

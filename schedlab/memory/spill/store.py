@@ -67,7 +67,7 @@ class SpillStore:
                     if not self._closed:
                         self._live[image.image_id] = held
                         return image
-                self._erase(held)
+                # Leaving the directory, which waits for this operation's end, removes the file.
                 raise SpillUnavailable(f"the store was closed while image {image.image_id} was written")
 
     def get(self, image: ImageHandle) -> tuple[ImageHeader, dict[str, TensorBytes]]:
