@@ -17,6 +17,9 @@ from schedlab.pace import Pace
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
 
+# Why a swapped-out sequence is computed again after all: nobody chose it.
+IMAGE_LOST, RESTORE_FAILED = "image lost", "restore failed"
+
 
 class Arrived(NamedTuple):
     """A request was accepted and waits."""
@@ -66,6 +69,13 @@ class SwappedOut(NamedTuple):
     num_bytes: int
 
 
+class Restoring(NamedTuple):
+    """A swapped-out sequence got a seat and blocks again, and its content is on its way back."""
+
+    now_ns: int
+    sequence: Sequence
+
+
 class Restored(NamedTuple):
     """A swapped-out sequence is back in the decode batch, with its content."""
 
@@ -98,6 +108,7 @@ class StepDone(NamedTuple):
             `wants_growth = True`.
         num_waiting: requests waiting for a first seat while the step ran (known to the scheduler).
         num_parked: preempted and swapped sequences.
+        cached_blocks: blocks with a known key as the step ended, held or idle.
     """
 
     pace: Pace
@@ -113,6 +124,7 @@ class StepDone(NamedTuple):
     num_prefilling: int
     num_parked: int
     tokens: dict[int, int] | None
+    cached_blocks: int = 0
 
 
 class FirstToken(NamedTuple):
@@ -137,6 +149,7 @@ EVENT_METHODS: dict[str, type[tuple[Any, ...]]] = {
     "on_preempted": Preempted,
     "on_resumed": Resumed,
     "on_swapped_out": SwappedOut,
+    "on_restoring": Restoring,
     "on_restored": Restored,
     "on_step_done": StepDone,
     "on_first_token": FirstToken,
@@ -156,6 +169,7 @@ class EventBus:
     on_preempted: list[Callable[[Preempted], None]]
     on_resumed: list[Callable[[Resumed], None]]
     on_swapped_out: list[Callable[[SwappedOut], None]]
+    on_restoring: list[Callable[[Restoring], None]]
     on_restored: list[Callable[[Restored], None]]
     on_step_done: list[Callable[[StepDone], None]]
     on_first_token: list[Callable[[FirstToken], None]]

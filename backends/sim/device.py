@@ -69,10 +69,7 @@ class SimDevice:
             if step.decode.newcomers:
                 self._ends.welcome(step.decode)
             ends_row = self._ends.iterations_left(step.decode)
-        pace = self._pace(step, start_quanta, 1 if self.outputs.has_tokens else min(step.repeat, ends_row))
-        if step.decode is not None and step.decode.far_blocks:
-            # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
-            pace = slowed(pace, self.links.read_quanta(step.decode.far_blocks * self.facts.block_bytes))
+        pace = self.pace_of(step, start_quanta, 1 if self.outputs.has_tokens else min(step.repeat, ends_row))
         self._num_launches += 1
         ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)
         if step.until_ns < FOREVER_NS and pace.count > 1:
@@ -119,7 +116,16 @@ class SimDevice:
             ticket.repeats = repeats
             self._set_alarm(ticket)
 
-    def _pace(self, step: Step, start_quanta: int, most: int) -> Pace:
+    def pace_of(self, step: Step, start_quanta: int, most: int) -> Pace:
+        """When the iterations of a step end, at most `most` of them."""
+        pace = self._compute_pace(step, start_quanta, most)
+        if step.decode is None or not step.decode.far_blocks:
+            return pace
+        # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
+        num_bytes = step.decode.far_blocks * self.facts.block_bytes
+        return slowed(pace, self.links.read_quanta(num_bytes, start_quanta))
+
+    def _compute_pace(self, step: Step, start_quanta: int, most: int) -> Pace:
         batch = step.decode
         rows = len(batch.rows) if batch is not None else 0
         context_tokens = batch.context_tokens if batch is not None else 0
@@ -163,15 +169,19 @@ class SimDevice:
 class RowEnds:
     """At which batch step each decode row's output ends. Rows that left before are dropped when they come up."""
 
-    __slots__ = ("_heap", "_outputs")
+    __slots__ = ("_heap", "_last_row_index", "_outputs")
 
     def __init__(self, outputs: OutputModel) -> None:
         self._outputs = outputs
         self._heap: list[tuple[int, int, Sequence]] = []
+        self._last_row_index = -1
 
     def welcome(self, batch: DecodeBatch) -> None:
-        """Note the ends of the rows that joined since the last launch."""
+        """Note the ends of the rows that joined since the last launch. After one that failed they come again."""
         for sequence in batch.newcomers:
+            if sequence.row_index <= self._last_row_index:
+                continue
+            self._last_row_index = sequence.row_index
             left = self._outputs.length(sequence.request_id) - sequence.num_outputs
             heappush(self._heap, (sequence.joined_step + max(left, 1), sequence.row_index, sequence))
 

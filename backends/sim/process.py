@@ -76,5 +76,6 @@ class SimProcess:
         self._resume(None)
 
     def _on_copy(self, ticket: CopyTicket) -> None:
-        delivery = Delivery(self._clock.now_ns(), COPIES_SOURCE, ticket.number, CopyDone(ticket))
+        message = CopyDone(ticket, ticket.error)
+        delivery = Delivery(self._clock.now_ns(), COPIES_SOURCE, ticket.number, message)
         self._core.inbox.deliver(delivery)

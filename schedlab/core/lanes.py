@@ -212,6 +212,7 @@ def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: i
         len(core.prefilling),
         len(core.parked),
         result.tokens,
+        core.pool.cached_blocks,
     )
     for notify in core.bus.on_step_done:
         notify(event)

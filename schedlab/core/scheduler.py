@@ -19,7 +19,7 @@ from schedlab.core.plan import Lane, Plan, make
 from schedlab.core.swapping import OpenCopy
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
 from schedlab.errors import Stalled
-from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Resumed
+from schedlab.events import IMAGE_LOST, Admitted, EventBus, Finished, Growth, Preempted, Resumed
 from schedlab.inbox import Inbox
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.commitment import CommitmentLedger
@@ -213,6 +213,8 @@ class Scheduler:
         self.parked.add(sequence)
         self.changes += 1
         self.progress = True
+        for notify in self.bus.on_preempted:
+            notify(Preempted(self.device.now_ns(), sequence, 0, IMAGE_LOST))
 
     def park(self, sequence: Sequence, state: State) -> None:
         """A sequence without seat and blocks waits for its return."""

@@ -9,7 +9,7 @@ from schedlab.config import PreemptionMode
 from schedlab.core import caching
 from schedlab.core.windows import offload_ended
 from schedlab.device import CopyKind, CopyOp, Ticket
-from schedlab.events import Restored, SwappedOut
+from schedlab.events import RESTORE_FAILED, Restored, Restoring, SwappedOut
 from schedlab.memory.swap import Image, Tier
 from schedlab.sequence import Sequence, State
 
@@ -82,6 +82,8 @@ def restore(core: Scheduler, sequence: Sequence) -> None:
     ticket = core.device.copy(CopyOp(CopyKind.HOST_TO_DEVICE, blocks, image.num_bytes, sequence.request_id, after))
     core.copies[ticket.number] = OpenCopy(Purpose.RESTORE, sequence, image)
     core.restoring[sequence] = ticket
+    for notify in core.bus.on_restoring:
+        notify(Restoring(core.device.now_ns(), sequence))
 
 
 def copy_ended(core: Scheduler, ticket: Ticket, error: str) -> None:
@@ -111,7 +113,7 @@ def drop_image(core: Scheduler, sequence: Sequence) -> None:
 def _end_restore(core: Scheduler, sequence: Sequence, error: str) -> None:
     drop_image(core, sequence)
     if error:
-        core.preempt(sequence, "restore failed")
+        core.preempt(sequence, RESTORE_FAILED)
         return
     del core.restoring[sequence]
     sequence.immune_until_outputs = sequence.num_outputs + core.config.immunity_tokens
@@ -133,4 +135,4 @@ def _lose_image(core: Scheduler, copy: OpenCopy) -> None:
     if sequence.state is State.SWAPPED:
         core.compute_again(sequence)
     elif sequence.state is State.RESTORING:
-        core.preempt(sequence, "restore failed")
+        core.preempt(sequence, RESTORE_FAILED)

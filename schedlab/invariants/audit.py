@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlab.invariants.violation import violation
+from schedlab.memory.prefix import CachingBlockPool
 from schedlab.sequence import Sequence, State
 
 if TYPE_CHECKING:
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def blocks_are_conserved(core: Scheduler) -> None:
-    """Free blocks and held ones are all blocks, none twice and none both."""
-    free = core.pool.free_list()
+    """Free blocks (empty or idle) and held ones are all blocks, none twice and none both."""
+    pool = core.pool
+    free = pool.free_list() + (pool.idle_list() if isinstance(pool, CachingBlockPool) else ())
     distinct = set(free)
-    if len(distinct) != len(free):
-        raise violation("blocks_are_conserved", f"{len(free) - len(distinct)} blocks are in the free list twice")
+    if len(distinct) != len(free) or len(free) != pool.free_blocks:
+        raise violation("blocks_are_conserved", f"{len(distinct)} free blocks, {len(free)} listed, {pool.free_blocks}")
     held = sum(core.pool.references(block) > 0 for block in range(core.pool.total_blocks))
     if len(free) + held != core.pool.total_blocks:
         raise violation("blocks_are_conserved", f"{len(free)} free + {held} held, {core.pool.total_blocks} in all")
@@ -36,12 +38,13 @@ def references_are_holders(core: Scheduler) -> None:
 
 
 def no_block_is_written_by_two(core: Scheduler) -> None:
-    """No block is twice in one table, and the one that an owner writes next is its alone."""
+    """No block is twice in one table, and the one that an owner has begun to write is its alone."""
     for sequence in core.view.owners():
         table = sequence.block_table
         if len(set(table)) != len(table):
             raise violation("no_block_is_written_by_two", f"{sequence} has a block twice: {table}")
-        if table and core.pool.references(table[-1]) != 1:
+        computed = core.batch.length(sequence) if sequence in core.batch else sequence.num_computed
+        if computed % core.config.block_size and core.pool.references(table[-1]) != 1:
             raise violation(
                 "no_block_is_written_by_two",
                 f"{sequence} writes block {table[-1]}, which {core.pool.references(table[-1])} hold",

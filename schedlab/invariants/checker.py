@@ -7,7 +7,19 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from schedlab.device import StepResult
-from schedlab.events import Admitted, Arrived, Finished, FirstToken, Preempted, Refused, Resumed, StepDone
+from schedlab.events import (
+    Admitted,
+    Arrived,
+    Finished,
+    FirstToken,
+    Preempted,
+    Refused,
+    Restored,
+    Restoring,
+    Resumed,
+    StepDone,
+    SwappedOut,
+)
 from schedlab.invariants.choices import check_admission, check_resume, check_victim
 from schedlab.invariants.state import check, check_tick
 from schedlab.invariants.steps import check_step
@@ -87,6 +99,26 @@ class Checker:
         check_resume(self._core, event.sequence)
         if event.sequence.num_outputs != track.outputs:
             raise violation("preemption_keeps_outputs", f"{event.sequence}: {track.outputs}")
+
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        self._follow(event.now_ns, event.sequence)
+        self._evicted_in_plan.append(event.sequence)
+        image = event.sequence.image
+        if image is None or event.num_blocks != image.num_blocks:
+            raise violation("an_image_holds_all_blocks", f"{event.sequence}: {event.num_blocks} blocks, {image}")
+
+    def on_restoring(self, event: Restoring) -> None:
+        self._follow(event.now_ns, event.sequence)
+        check_resume(self._core, event.sequence)
+
+    def on_restored(self, event: Restored) -> None:
+        sequence, track = event.sequence, self._follow(event.now_ns, event.sequence)
+        if (sequence.num_outputs, sequence.num_computed) != (track.outputs, track.computed):
+            raise violation(
+                "a_swap_keeps_everything",
+                f"{sequence} has (outputs, tokens) {sequence.num_outputs, sequence.num_computed}, counted "
+                f"{track.outputs, track.computed}",
+            )
 
     def on_step_done(self, event: StepDone) -> None:
         self._pass_time(self._core.device.now_ns())

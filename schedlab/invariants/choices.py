@@ -7,7 +7,7 @@ from collections.abc import Sequence as List
 from typing import TYPE_CHECKING, Any
 
 from schedlab.config import AdmissionRule, VictimRule
-from schedlab.events import Preempted
+from schedlab.events import IMAGE_LOST, RESTORE_FAILED, Preempted
 from schedlab.invariants.violation import violation
 from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
@@ -57,7 +57,7 @@ def admission_leaves_room(core: Scheduler, sequence: Sequence) -> None:
     if type(core.policy).admit is not Policy.admit:
         return
     config, pool = core.config, core.pool
-    alone = len(core.batch) + len(core.prefilling) == 1
+    alone = len(core.batch) + len(core.prefilling) + len(core.restoring) == 1
     if config.admission is AdmissionRule.PROMPT:
         watermark = 0 if alone else config.watermark_blocks
         if core.reserved_blocks + watermark > pool.free_blocks:
@@ -81,7 +81,8 @@ def check_victim(core: Scheduler, event: Preempted, outputs: int) -> None:
         raise violation(
             "victim_keeps_its_outputs", f"{event.sequence}: {event.sequence.num_outputs}, counted {outputs}"
         )
-    if event.reason == "priority" or type(core.policy).yield_ is not Policy.yield_:
+    nobody_chose = event.reason in ("priority", IMAGE_LOST, RESTORE_FAILED)
+    if nobody_chose or type(core.policy).yield_ is not Policy.yield_:
         return
     others = list(core.view.owners() if event.reason == "decode" else core.batch.rows)
     victim, preference = event.sequence, _preference(core)
@@ -110,7 +111,7 @@ def _is_immune(core: Scheduler, sequence: Sequence) -> bool:
 
 def check_resume(core: Scheduler, sequence: Sequence) -> None:
     """A returning sequence has a seat, the first place among the preempted, and its blocks and headroom are free."""
-    others = len(core.batch) + len(core.prefilling) - 1
+    others = len(core.batch) + len(core.prefilling) + len(core.restoring) - 1
     headroom = core.config.resume_headroom_blocks if others else 0
     if core.free_seats < 0 or core.reserved_blocks + headroom > core.pool.free_blocks:
         raise violation(

@@ -37,8 +37,8 @@ def tick_is_over(core: Scheduler) -> None:
 
 
 def seats_within_limit(core: Scheduler) -> None:
-    """Owners of seats, prefilling and active together, are at most `max_num_seqs`."""
-    owners = len(core.batch) + len(core.prefilling)
+    """Owners of seats (prefilling, active and restoring together) are at most `max_num_seqs`."""
+    owners = len(core.batch) + len(core.prefilling) + len(core.restoring)
     if owners > core.config.max_num_seqs or core.free_seats != core.config.max_num_seqs - owners:
         raise violation(
             "seats_within_limit", f"{owners} owners, {core.free_seats} free of {core.config.max_num_seqs} seats"
@@ -46,47 +46,57 @@ def seats_within_limit(core: Scheduler) -> None:
 
 
 def containers_add_up(core: Scheduler) -> None:
-    """Waiting, prefilling, active and preempted sequences are all the live ones."""
-    sizes = len(core.waiting), len(core.prefilling), len(core.batch), len(core.parked)
+    """Waiting, prefilling, active, parked and restoring sequences are all the live ones."""
+    sizes = len(core.waiting), len(core.prefilling), len(core.batch), len(core.parked), len(core.restoring)
     if sum(sizes) != len(core.sequences):
-        raise violation("containers_add_up", f"waiting, prefilling, active, parked {sizes}; {len(core.sequences)} live")
+        raise violation(
+            "containers_add_up", f"waiting, prefilling, active, parked, restoring {sizes}; {len(core.sequences)} live"
+        )
 
 
 def containers_agree_with_states(core: Scheduler) -> None:
     """A sequence's state is that of the container that it is in, and it is known as live by its id."""
-    for sequences, state in (
-        (core.prefilling, State.PREFILLING),
-        (core.batch.rows, State.ACTIVE),
-        (core.parked, State.PREEMPTED),
+    for sequences, states in (
+        (core.prefilling, (State.PREFILLING,)),
+        (core.batch.rows, (State.ACTIVE,)),
+        (core.parked, (State.PREEMPTED, State.SWAPPED)),
+        (core.restoring, (State.RESTORING,)),
     ):
         for sequence in sequences:
-            if sequence.state is not state or core.sequences.get(sequence.request_id) is not sequence:
-                raise violation("containers_agree_with_states", f"{sequence} is among the {state}")
+            if sequence.state not in states or core.sequences.get(sequence.request_id) is not sequence:
+                raise violation("containers_agree_with_states", f"{sequence} is among the {states[0]}")
 
 
 def parked_own_nothing(core: Scheduler) -> None:
-    """A preempted sequence has no block, no reservation and nothing computed."""
+    """A parked sequence has no block and no reservation; what it has computed is in its image, or it has neither."""
     for sequence in core.parked:
-        if sequence.block_table or sequence.reserved_blocks or sequence.num_computed:
+        is_swapped = sequence.state is State.SWAPPED
+        if (sequence.image is not None) is not is_swapped or bool(sequence.num_computed) is not is_swapped:
+            raise violation("parked_own_nothing", f"{sequence}: {sequence.image}, {sequence.num_computed} computed")
+        if sequence.block_table or sequence.reserved_blocks:
             raise violation(
                 "parked_own_nothing",
-                f"{sequence} has {len(sequence.block_table)} blocks, {sequence.reserved_blocks} reserved, "
-                f"{sequence.num_computed} tokens computed",
+                f"{sequence} has {len(sequence.block_table)} blocks, {sequence.reserved_blocks} reserved",
             )
 
 
 def tables_cover_exactly_the_tokens(core: Scheduler) -> None:
-    """An owner's table has as many blocks as its computed tokens fill, and all used blocks are in tables."""
+    """An owner's table has as many blocks as its computed tokens fill, and all used blocks are in tables.
+
+    Blocks of a window that are on disk are not in it. Shared blocks are counted by the audit.
+    """
     size, held = core.config.block_size, 0
-    for sequence in core.view.owners():
+    for sequence in (*core.view.owners(), *core.restoring):
         computed = core.batch.length(sequence) if sequence in core.batch else sequence.num_computed
+        far_blocks = sequence.window.start if sequence.window is not None else 0
         held += len(sequence.block_table)
-        if len(sequence.block_table) != blocks_for(computed, size):
+        if len(sequence.block_table) + far_blocks != blocks_for(computed, size):
             raise violation(
                 "tables_cover_exactly_the_tokens",
-                f"{sequence} has {len(sequence.block_table)} blocks of {size} for {computed} tokens",
+                f"{sequence} has {len(sequence.block_table)} blocks of {size}, {far_blocks} more on disk, for "
+                f"{computed} tokens",
             )
-    if held != core.pool.used_blocks:
+    if held != core.pool.used_blocks and not core.config.prefix_cache:
         raise violation(
             "tables_cover_exactly_the_tokens", f"tables hold {held} blocks, {core.pool.used_blocks} are used"
         )
@@ -113,7 +123,7 @@ def ledger_is_the_sum_of_commitments(core: Scheduler) -> None:
     """The kept sum of commitments is what a recount gives: floor(min(known + watermark, end) / block size) + 1 each."""
     if core.ledger is None:
         return
-    committed = [*core.view.owners(), *(() if core.in_line else core.parked)]
+    committed = [*core.view.owners(), *core.restoring, *(() if core.in_line else core.parked)]
     total = 0
     for sequence in committed:
         blocks = _commitment(core, sequence)

@@ -37,6 +37,16 @@ class BlockPool:
         return len(self._free)
 
     @property
+    def cached_blocks(self) -> int:
+        """Blocks that can be found by what they hold; here none."""
+        return 0
+
+    @property
+    def num_evicted(self) -> int:
+        """How often such a block was taken for something else."""
+        return 0
+
+    @property
     def ready_blocks(self) -> int:
         """At least so many allocations from now on give no block that an open copy reads."""
         return len(self._free) - self._num_open_empty if self._open else self.free_blocks

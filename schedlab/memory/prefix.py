@@ -25,7 +25,7 @@ class CachingBlockPool(BlockPool):
     lie before it in the list. `publish` keeps it by replacing a late duplicate by the block that has the key already.
     """
 
-    __slots__ = ("_blocks", "_keys", "_namespaces", "_next", "_num_idle", "_previous", "num_evicted", "version")
+    __slots__ = ("_blocks", "_keys", "_namespaces", "_next", "_num_evicted", "_num_idle", "_previous", "version")
 
     def __init__(self, total_blocks: int) -> None:
         super().__init__(total_blocks)
@@ -36,7 +36,7 @@ class CachingBlockPool(BlockPool):
         self._previous = array("i", [total_blocks]) * (total_blocks + 1)
         self._num_idle = 0
         self._namespaces: dict[tuple[str, ...], int] = {}
-        self.num_evicted = 0
+        self._num_evicted = 0
         # Counts every change of what `lookup` may answer.
         self.version = 0
 
@@ -54,6 +54,11 @@ class CachingBlockPool(BlockPool):
     def cached_blocks(self) -> int:
         """Blocks with a key, held or idle."""
         return len(self._blocks)
+
+    @property
+    def num_evicted(self) -> int:
+        """How often an idle block was taken for something else."""
+        return self._num_evicted
 
     def idle_list(self) -> tuple[int, ...]:
         """Idle blocks, the next to be reclaimed first. For checks: O(idle)."""
@@ -179,7 +184,7 @@ class CachingBlockPool(BlockPool):
         self._free[:0] = evicted
         if self._open:
             self._num_open_empty += sum(block in self._open for block in evicted)
-        self.num_evicted += count
+        self._num_evicted += count
         self.version += 1
 
     def _is_empty(self, block: int) -> bool:

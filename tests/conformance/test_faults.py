@@ -53,11 +53,6 @@ def test_a_prompt_that_failed_is_not_computed_on_in_the_same_tick(monkeypatch: p
     assert not run.steps
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=IndexError,
-    reason="a failed prefill clears the batch's newcomers, so the device never hears of a row that joined before it",
-)
 def test_a_row_that_joined_before_a_failed_prefill_still_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """R0 has its first token when R1's prefill, the next step of the same tick, fails."""
     run = _run(monkeypatch, (ask(0, 8, 4), ask(1, 8, 4)), SEPARATE, failing=2)
