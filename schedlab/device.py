@@ -33,7 +33,8 @@ class CopyKind(StrEnum):
 class CopyOp(NamedTuple):
     """Move bytes of an image, for device links those of `blocks`; begins only when every ticket in `after` has ended.
 
-    `request_id` names the image: a request has one at a time.
+    `request_id` names the image: a request has one at a time. `first_block` says which of the request's blocks the
+    first of `blocks` is, and for a copy from the disk to the host the first that is wanted.
     """
 
     kind: CopyKind
@@ -41,6 +42,7 @@ class CopyOp(NamedTuple):
     num_bytes: int
     request_id: int
     after: tuple[Ticket, ...] = ()
+    first_block: int = 0
 
 
 class Chunk(NamedTuple):

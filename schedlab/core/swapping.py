@@ -29,6 +29,7 @@ class Purpose(StrEnum):
 
     SAVE = "save"
     WRITE = "write"
+    STAGE = "stage"
     RESTORE = "restore"
 
 
@@ -51,12 +52,14 @@ def swap_out(core: Scheduler, sequence: Sequence, mode: PreemptionMode) -> bool:
         return False
     core.unseat(sequence)
     core.swap.take(tier, num_bytes)
-    blocks = sequence.block_table
-    saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, tuple(blocks), num_bytes, sequence.request_id))
+    blocks, request_id = sequence.block_table, sequence.request_id
+    saved = core.device.copy(
+        CopyOp(CopyKind.DEVICE_TO_HOST, tuple(blocks), num_bytes, request_id, (), _first_block(sequence))
+    )
     image = sequence.image = Image(tier, num_blocks, num_bytes, saved)
     core.copies[saved.number] = OpenCopy(Purpose.SAVE, sequence, image)
     if tier is Tier.DISK:
-        image.written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, sequence.request_id, (saved,)))
+        image.written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, request_id, (saved,)))
         core.copies[image.written.number] = OpenCopy(Purpose.WRITE, sequence, image)
     core.pool.release_after(blocks, saved)
     sequence.block_table = []
@@ -76,10 +79,13 @@ def restore(core: Scheduler, sequence: Sequence) -> None:
     core.slots.claim(sequence)
     sequence.block_table = core.pool.allocate(image.num_blocks)
     after = core.pool.take_tickets() + ((image.written,) if image.written is not None else ())
+    num_bytes, request_id, first = image.num_bytes, sequence.request_id, _first_block(sequence)
     if image.tier is Tier.DISK:
-        after += (core.device.copy(CopyOp(CopyKind.DISK_TO_HOST, (), image.num_bytes, sequence.request_id, after)),)
+        staged = core.device.copy(CopyOp(CopyKind.DISK_TO_HOST, (), num_bytes, request_id, after, first))
+        core.copies[staged.number] = OpenCopy(Purpose.STAGE, sequence, image)
+        after += (staged,)
     blocks = tuple(sequence.block_table)
-    ticket = core.device.copy(CopyOp(CopyKind.HOST_TO_DEVICE, blocks, image.num_bytes, sequence.request_id, after))
+    ticket = core.device.copy(CopyOp(CopyKind.HOST_TO_DEVICE, blocks, num_bytes, request_id, after, first))
     core.copies[ticket.number] = OpenCopy(Purpose.RESTORE, sequence, image)
     core.restoring[sequence] = ticket
     for notify in core.bus.on_restoring:
@@ -110,6 +116,11 @@ def drop_image(core: Scheduler, sequence: Sequence) -> None:
         core.swap.give_back(image.tier, image.num_bytes)
 
 
+def _first_block(sequence: Sequence) -> int:
+    """Which of its blocks the first of its table is: those before it are on disk for good."""
+    return sequence.window.start if sequence.window is not None else 0
+
+
 def _end_restore(core: Scheduler, sequence: Sequence, error: str) -> None:
     drop_image(core, sequence)
     if error:
@@ -126,13 +137,14 @@ def _end_restore(core: Scheduler, sequence: Sequence, error: str) -> None:
 def _lose_image(core: Scheduler, copy: OpenCopy) -> None:
     """A copy failed. A staged image that the disk refused stays on the host if there is room; else it is recomputed."""
     sequence, image = copy.sequence, copy.image
-    if copy.purpose is Purpose.WRITE and core.swap.has_room(Tier.HOST, image.num_bytes):
+    is_parked = sequence.state is State.SWAPPED
+    if copy.purpose is Purpose.WRITE and is_parked and core.swap.has_room(Tier.HOST, image.num_bytes):
         core.swap.give_back(image.tier, image.num_bytes)
         core.swap.take(Tier.HOST, image.num_bytes)
         image.tier = Tier.HOST
         return
     drop_image(core, sequence)
-    if sequence.state is State.SWAPPED:
+    if is_parked:
         core.compute_again(sequence)
     elif sequence.state is State.RESTORING:
         core.preempt(sequence, RESTORE_FAILED)

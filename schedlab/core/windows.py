@@ -51,8 +51,9 @@ def _offload(core: Scheduler, sequence: Sequence, wanted: int) -> None:
     while window.requested < wanted and not window.is_stuck and core.swap.has_room(Tier.DISK, num_bytes):
         block = sequence.block_table[window.requested - window.start]
         core.swap.take(Tier.DISK, num_bytes)
-        saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (block,), num_bytes, sequence.request_id))
-        written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, sequence.request_id, (saved,)))
+        request_id, index = sequence.request_id, window.requested
+        saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (block,), num_bytes, request_id, (), index))
+        written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, request_id, (saved,)))
         core.offloads[written.number] = window
         window.requested += 1
 

@@ -1,0 +1,70 @@
+"""What one request has read and sampled, and what it would have sampled alone."""
+
+from __future__ import annotations
+
+from backends.sim.outputs import OutputModel
+from backends.sim.shadow_content import MASK, Content
+from schedlab.invariants.violation import violation
+from schedlab.request import Request
+from schedlab.sequence import NOT_YET, Sequence
+
+ALL_BLOCKS = 1 << 40
+
+
+class Witness:
+    """Follows a request from its first seat to its end.
+
+    Attributes:
+        deviation: 0 while everything read was right; else a hash of all that was read and was not. Everything that is
+            sampled and written from then on depends on it.
+        slot: where its state is or was last.
+    """
+
+    __slots__ = ("_first_fault", "_output_digest", "content", "deviation", "num_outputs", "slot")
+
+    def __init__(self, request: Request, outputs: OutputModel, block_size: int, *, per_tenant: bool) -> None:
+        prompt_keys = request.prompt.block_keys(block_size)
+        output_keys = outputs.keys(request.request_id, len(prompt_keys), ALL_BLOCKS, block_size)
+        namespace = (request.adapter, request.cache_salt, request.tenant if per_tenant else "")
+        self.content = Content(request, prompt_keys, output_keys, block_size, namespace)
+        self.deviation = 0
+        self.num_outputs = 0
+        self.slot = NOT_YET
+        self._output_digest = 0
+        self._first_fault = ""
+
+    def value(self, first: int, last: int) -> int:
+        """The sum of what it writes to positions `first` .. `last - 1`."""
+        return self.content.total(first, last, self.deviation)
+
+    def deviate(self, fault: str, read: tuple[int, ...]) -> None:
+        """It has read something else than it should have."""
+        if not self.deviation:
+            self._first_fault = f"output {self.num_outputs}: {fault}"
+        self.deviation = hash((self.deviation, read)) & MASK | 1
+
+    def sample(self, count: int) -> None:
+        """It samples its next `count` outputs."""
+        first = self.content.num_prompt_tokens + self.num_outputs
+        self._output_digest = (self._output_digest + self.value(first, first + count)) & MASK
+        self.num_outputs += count
+
+    def check(self, sequence: Sequence) -> None:
+        """At its end.
+
+        Raises:
+            InvariantViolation: its outputs are not those of the same request alone.
+        """
+        if sequence.num_outputs != self.num_outputs:
+            raise violation(
+                "outputs_equal_the_solo_run",
+                f"{sequence} ends with {sequence.num_outputs} outputs, {self.num_outputs} were sampled",
+            )
+        first = self.content.num_prompt_tokens
+        alone = self.content.total(first, first + self.num_outputs)
+        if self._output_digest != alone:
+            raise violation(
+                "outputs_equal_the_solo_run",
+                f"request {sequence.request_id}, {self.num_outputs} outputs with digest {self._output_digest:016x}, "
+                f"alone {alone:016x}; first at {self._first_fault}",
+            )
