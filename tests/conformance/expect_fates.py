@@ -175,7 +175,7 @@ def committed_at_ms(run: Recorder, value: dict[str, int]) -> None:
 
 
 def _snapshot(run: Recorder, at_ms: str) -> Snapshot:
-    return [one for one in run.snapshots if one.now_ns <= float(at_ms) * NS_PER_MS][-1]
+    return run.at_ms(float(at_ms))
 
 
 def _ms(time_ns: int | None) -> float:

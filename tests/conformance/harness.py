@@ -13,13 +13,14 @@ from simpy.events import Event
 from backends.sim.clock import SimClock
 from backends.sim.costs.constant import Constant
 from backends.sim.device import SimDevice
+from backends.sim.links import DEFAULT_LINKS, CopyTicket, Links, LinkSpec
 from backends.sim.outputs import ENDLESS, Lengths, OutputModel, Script
 from backends.sim.process import SimProcess
 from experiments.event_log import EventLog
 from schedlab.config import SchedulerConfig
 from schedlab.core.plan import Plan
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import DeviceFacts, Ticket
+from schedlab.device import CopyOp, DeviceFacts, Ticket
 from schedlab.inbox import Cancel, Close, Delivery, Inbox, Message, Submit
 from schedlab.invariants import Checker
 from schedlab.policies.base import Policy
@@ -31,6 +32,7 @@ from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import NS_PER_MS, Ask, Case
 
 DEFAULT_BLOCKS = 1000
+MIB = 1 << 20
 # A plan may do no more than notice that time has come; more of them in a row without effect is a busy loop.
 MOST_IDLE_PLANS = 3
 
@@ -40,6 +42,18 @@ class KeptLengths(Lengths):
 
     def forget(self, request_id: int) -> None:
         return None
+
+
+class WatchedDevice(SimDevice):
+    """Tells an observer of copies."""
+
+    watch: Recorder | None = None
+
+    def copy(self, op: CopyOp) -> CopyTicket:
+        ticket = super().copy(op)
+        if self.watch is not None:
+            self.watch.copied(op, ticket.start_quanta, ticket.end_quanta)
+        return ticket
 
 
 class WatchedScheduler(Scheduler):
@@ -101,11 +115,12 @@ def run(case: Case, *, leap: bool, log: Path | None = None, observers: Iterable[
     """
     clock = SimClock()
     config = configuration(case)
-    facts = DeviceFacts("sim", case.setup.get("blocks", DEFAULT_BLOCKS))
-    device = SimDevice(clock, _cost(case), _outputs(case.asks), facts)
+    block_bytes = case.setup.get("block_mib", 1) * MIB
+    facts = DeviceFacts("sim", case.setup.get("blocks", DEFAULT_BLOCKS), block_bytes=block_bytes)
+    device = WatchedDevice(clock, _cost(case), _outputs(case.asks), facts, _links(case, clock, block_bytes))
     core = WatchedScheduler(config, _policy(case, config), device, leap=leap)
     recorder = Recorder(core, case.asks)
-    core.watch = recorder
+    core.watch = device.watch = recorder
     Checker().attach(core)
     for observer in (recorder, *observers):
         core.bus.add(observer)
@@ -152,12 +167,22 @@ def _cost(case: Case) -> Constant:
     return Constant(step_ns=case.setup.get("step_ms", 1) * NS_PER_MS, per_prefill_token_ns=per_token_ns)
 
 
+def _links(case: Case, clock: SimClock, block_bytes: int) -> Links:
+    """Each link takes `copy_ms` for a block, or what real ones take."""
+    if "copy_ms" not in case.setup:
+        return Links(clock)
+    bytes_per_s = round(block_bytes * 1000 / case.setup["copy_ms"])
+    return Links(clock, dict.fromkeys(DEFAULT_LINKS, LinkSpec(bytes_per_s, 0)))
+
+
 def _outputs(asks: tuple[Ask, ...]) -> OutputModel:
     if any(ask.tokens is not None for ask in asks):
         return Script({ask.request.request_id: ask.tokens for ask in asks if ask.tokens is not None})
     lengths = KeptLengths()
+    prompts = {ask.name: ask.request.prompt for ask in asks}
     for ask in asks:
-        lengths.expect(ask.request.request_id, ENDLESS if ask.output_tokens is None else ask.output_tokens)
+        length = ENDLESS if ask.output_tokens is None else ask.output_tokens
+        lengths.expect(ask.request.request_id, length, prompts.get(ask.then))
     return lengths
 
 

@@ -6,14 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import Chunk
-from schedlab.events import Admitted, Arrived, Finished, FirstToken, Preempted, Refused, Resumed, StepDone
+from schedlab.device import Chunk, CopyOp
+from schedlab.events import (
+    Admitted,
+    Arrived,
+    Finished,
+    FirstToken,
+    Preempted,
+    Refused,
+    Restored,
+    Restoring,
+    Resumed,
+    StepDone,
+    SwappedOut,
+)
 from schedlab.pace import quanta_to_ns
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
 from tests.conformance import laws
 from tests.conformance.contents import BlockContents
-from tests.conformance.scenario import Ask
+from tests.conformance.scenario import NS_PER_MS, Ask
 
 
 @dataclass(frozen=True)
@@ -33,14 +45,23 @@ class Snapshot:
     now_ns: int
     waiting: list[str]
     running: list[str]
+    restoring: list[str]
     parked: list[str]
     used_blocks: int
+    cached_blocks: int
     committed_blocks: int
+    tables: dict[str, list[int]]
 
 
 @dataclass
 class Lived:
-    """What became of one request."""
+    """What became of one request.
+
+    Attributes:
+        computed, prefilled: tokens that steps computed, and those of them that chunks did.
+        cached, cached_on_return: tokens that the prefix cache gave at the first seat, and at later ones.
+        reached: the furthest token whose content it has ever had; `spared` of them it never computed itself.
+    """
 
     arrived_ns: int | None = None
     started_ns: int | None = None
@@ -49,6 +70,11 @@ class Lived:
     preempted_ns: list[int] = field(default_factory=list)
     resumed_ns: list[int] = field(default_factory=list)
     computed: int = 0
+    prefilled: int = 0
+    cached: int = 0
+    cached_on_return: int = 0
+    reached: int = 0
+    spared: int = 0
     recomputed: int = 0
     most_blocks: int = 0
     ended_ns: int | None = None
@@ -66,13 +92,15 @@ class Recorder:
         self.starts: list[str] = []
         self.resumes: list[str] = []
         self.preempted: list[str] = []
+        self.swapped: list[str] = []
+        self.restored: list[str] = []
         self.ends: list[str] = []
         self.lived: dict[str, Lived] = {ask.name: Lived() for ask in asks}
         self.num_events = 0
         # Two requests may have one id, so their names go by the objects.
         self._names = {id(ask.request): ask.name for ask in asks}
         self._empty = {ask.name for ask in asks if ask.output_tokens == 0}
-        self._contents = BlockContents(core.config.block_size)
+        self._contents = BlockContents(core.config, asks)
         self._now_ns = 0
 
     def planned(self) -> None:
@@ -83,11 +111,22 @@ class Recorder:
                 now_ns=core.device.now_ns(),
                 waiting=self._all_names(core.waiting.candidates()),
                 running=self._all_names(core.view.owners()),
+                restoring=self._all_names(core.restoring),
                 parked=self._all_names(core.parked),
                 used_blocks=core.pool.used_blocks,
+                cached_blocks=core.pool.cached_blocks,
                 committed_blocks=core.view.committed_blocks,
+                tables={self._name(owner): list(owner.block_table) for owner in core.view.owners()},
             )
         )
+
+    def at_ms(self, time_ms: float) -> Snapshot:
+        """The last plan at or before a time."""
+        return [one for one in self.snapshots if one.now_ns <= time_ms * NS_PER_MS][-1]
+
+    def copied(self, op: CopyOp, start_quanta: int, end_quanta: int) -> None:
+        """The device has given a copy its place on a link."""
+        self._contents.copied(op, start_quanta, end_quanta)
 
     def on_arrived(self, event: Arrived) -> None:
         lived = self._note(event.now_ns, event.sequence)
@@ -103,6 +142,7 @@ class Recorder:
         assert lived.started_ns is None, "admitted twice"
         laws.fifo_admission(self.core, event.sequence)
         lived.started_ns = event.now_ns
+        lived.cached = self._take_cached(event.sequence, lived)
         self.starts.append(self._name(event.sequence))
 
     def on_preempted(self, event: Preempted) -> None:
@@ -110,8 +150,21 @@ class Recorder:
         self.preempted.append(self._name(event.sequence))
 
     def on_resumed(self, event: Resumed) -> None:
-        self._note(event.now_ns, event.sequence).resumed_ns.append(event.now_ns)
+        lived = self._note(event.now_ns, event.sequence)
+        lived.resumed_ns.append(event.now_ns)
+        lived.cached_on_return += self._take_cached(event.sequence, lived)
         self.resumes.append(self._name(event.sequence))
+
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        self._note(event.now_ns, event.sequence)
+        self.swapped.append(f"{self._name(event.sequence)}:{event.tier}")
+
+    def on_restoring(self, event: Restoring) -> None:
+        self._note(event.now_ns, event.sequence)
+
+    def on_restored(self, event: Restored) -> None:
+        self._note(event.now_ns, event.sequence)
+        self.restored.append(self._name(event.sequence))
 
     def on_first_token(self, event: FirstToken) -> None:
         lived = self._note(event.now_ns, event.sequence)
@@ -123,7 +176,10 @@ class Recorder:
         lived.recomputed = sequence.num_recomputed_tokens
         if event.reason in (FinishReason.STOP, FinishReason.LENGTH):
             once = sequence.num_prompt_tokens + max(sequence.num_outputs - 1, 0)
-            assert lived.computed == once + lived.recomputed, f"{sequence}: {lived.computed} tokens computed"
+            found = lived.computed + lived.spared
+            assert found == once + lived.recomputed, f"{sequence}: {lived.computed} tokens computed"
+        assert sequence.num_cached_tokens == lived.cached, f"{sequence}: {sequence.num_cached_tokens} cached tokens"
+        assert sequence.num_cached_tokens_on_return == lived.cached_on_return
         self._end(lived, event.now_ns, event.reason, sequence.error)
         self.ends.append(self._name(sequence))
 
@@ -152,7 +208,7 @@ class Recorder:
 
     def _decode(self, event: StepDone, row: Sequence) -> None:
         count, length = event.pace.count, event.batch.length(row)
-        self._compute(row, length - count, count)
+        self._compute(row, length - count, count, event.pace.start_quanta)
         lived = self.lived[self._name(row)]
         assert event.batch.outputs(row) - count == len(lived.token_ns), f"{row}: a token is lost or comes twice"
         lived.token_ns += [quanta_to_ns(event.pace.end_quanta(i)) for i in range(1, count + 1)]
@@ -163,8 +219,9 @@ class Recorder:
         sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
         assert chunk.start == sequence.num_computed, f"{sequence}: a chunk out of place"
         assert chunk.samples == (end == sequence.num_known), f"{sequence}: sampled before all its tokens are back"
-        self._compute(sequence, chunk.start, chunk.num_tokens)
+        self._compute(sequence, chunk.start, chunk.num_tokens, event.pace.start_quanta)
         lived = self.lived[self._name(sequence)]
+        lived.prefilled += chunk.num_tokens
         assert sequence.num_outputs == len(lived.token_ns)
         has_token = sequence.max_outputs > 0 and self._name(sequence) not in self._empty
         if not (chunk.samples and has_token):
@@ -173,11 +230,21 @@ class Recorder:
         if event.tokens is not None:
             lived.tokens.append(event.tokens[sequence.request_id])
 
-    def _compute(self, sequence: Sequence, start: int, count: int) -> None:
-        self._contents.write(sequence, start, count)
-        self._contents.read(sequence, start + count)
+    def _take_cached(self, sequence: Sequence, lived: Lived) -> int:
+        """Tokens that a sequence which has just got a seat need not compute."""
+        cached = sequence.num_computed
+        assert cached == len(sequence.block_table) * self.core.config.block_size
+        assert cached < sequence.num_known, f"{sequence} has nothing left to compute"
+        lived.spared += max(0, cached - lived.reached)
+        lived.reached = max(lived.reached, cached)
+        return cached
+
+    def _compute(self, sequence: Sequence, start: int, count: int, step_start: int) -> None:
+        self._contents.write(sequence, start, count, step_start)
+        self._contents.read(sequence, start + count, step_start)
         lived = self.lived[self._name(sequence)]
         lived.computed += count
+        lived.reached = max(lived.reached, start + count)
         lived.most_blocks = max(lived.most_blocks, len(sequence.block_table))
 
     def _note(self, now_ns: int, sequence: Sequence) -> Lived:

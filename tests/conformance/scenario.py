@@ -2,6 +2,7 @@
 
 A file has `id`, `title`, `source`, an optional `note`, and the tables that `Case` names. `before_step = k` means the
 time at which step k begins when steps follow one another without a pause from time 0, each lasting `step_ms`.
+A request's `prompt` is a number of tokens that nobody else has, or the pieces of a text (see `Texts`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schedlab.request import Prompt, Request, SamplingParams
+from tests.conformance.texts import Texts
 
 FOLDER = Path(__file__).parent / "scenarios"
 NS_PER_MS = 1_000_000
@@ -22,13 +24,17 @@ FILE_KEYS = SHARED_KEYS | {"id", "title", "source", "note", "cases"}
 
 @dataclass(frozen=True)
 class Ask:
-    """One request: `output_tokens` is its natural length (None = endless), `tokens` its scripted output."""
+    """One request: `output_tokens` is its natural length (None = endless), `tokens` its scripted output.
+
+    `then` names the request whose prompt begins with this one's prompt and output: the session's next turn.
+    """
 
     name: str
     request: Request
     at_ns: int
     output_tokens: int | None
     tokens: tuple[int, ...] | None
+    then: str = ""
 
 
 class Dropped(NamedTuple):
@@ -102,7 +108,7 @@ def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 def _asks(rows: list[dict[str, Any]], step_ms: float) -> Iterator[Ask]:
     """`count` rows of one table are named A0, A1, ...; each arrives `every_ms` after the one before."""
-    request_id = 0
+    request_id, texts = 0, Texts()
     for given in rows:
         row = dict(given)
         name, count, every_ms = row.pop("name"), row.pop("count", None), row.pop("every_ms", 0)
@@ -112,24 +118,26 @@ def _asks(rows: list[dict[str, Any]], step_ms: float) -> Iterator[Ask]:
             row["priority"] = priorities[index]
             own_name = name if count is None else f"{name}{index}"
             own_id = row.get("id", request_id)
-            yield _ask(own_name, own_id, at_ns + _ns(index * every_ms), row)
+            yield _ask(own_name, own_id, at_ns + _ns(index * every_ms), row, texts)
             request_id = max(request_id, own_id) + 1
 
 
-def _ask(name: str, request_id: int, at_ns: int, row: Mapping[str, Any]) -> Ask:
-    known = {"id", "prompt", "max_tokens", "output", "tokens", "priority", "deadline_ms", *SAMPLING}
+def _ask(name: str, request_id: int, at_ns: int, row: Mapping[str, Any], texts: Texts) -> Ask:
+    known = {"id", "prompt", "max_tokens", "output", "tokens", "then", "priority", "deadline_ms", *SAMPLING, *NAMESPACE}
     _refuse_unknown(row, known, f"request {name}")
+    prompt = row["prompt"]
     request = Request(
         request_id=request_id,
-        prompt=Prompt(row["prompt"]),
+        prompt=Prompt(prompt) if isinstance(prompt, int) else texts.prompt(prompt, name),
         max_tokens=row["max_tokens"],
         arrival_ns=at_ns,
         priority=row["priority"],
         deadline_ns=_ns(row["deadline_ms"]) if "deadline_ms" in row else None,
         sampling=_sampling(row),
+        **{field: row[field] for field in NAMESPACE if field in row},
     )
     tokens = tuple(row["tokens"]) if "tokens" in row else None
-    return Ask(name, request, at_ns, row.get("output"), tokens)
+    return Ask(name, request, at_ns, row.get("output"), tokens, row.get("then", ""))
 
 
 def _sampling(row: Mapping[str, Any]) -> SamplingParams:
@@ -139,6 +147,7 @@ def _sampling(row: Mapping[str, Any]) -> SamplingParams:
     return SamplingParams(**given)
 
 
+NAMESPACE = ("adapter", "cache_salt", "tenant")
 SAMPLING = {
     "eos": "eos_token_ids",
     "stop": "stop_token_ids",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.sim.device import SimDevice, StepTicket
+from backends.sim.device import StepTicket
 from schedlab.device import StepResult
 from schedlab.errors import DeviceFault
 from tests.conformance import harness
@@ -18,13 +18,13 @@ SEPARATE = {"fusion": "none", "max_num_seqs": 2}
 def _run(monkeypatch: pytest.MonkeyPatch, asks: tuple[Ask, ...], config: dict[str, object], failing: int) -> Recorder:
     """Launch number `failing` (from 1) fails at its end."""
 
-    class FaultyDevice(SimDevice):
+    class FaultyDevice(harness.WatchedDevice):
         def _result(self, ticket: StepTicket) -> StepResult:
             if ticket.number != failing:
                 return super()._result(ticket)
             return StepResult(1, ticket.pace.truncated(1), [], fault=DeviceFault("the device has gone"))
 
-    monkeypatch.setattr(harness, "SimDevice", FaultyDevice)
+    monkeypatch.setattr(harness, "WatchedDevice", FaultyDevice)
     return harness.run(made_case(asks, {}, config), leap=False)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from backends.sim.specs.models import find_model
 from schedlab.events import Preempted
-from schedlab.memory.reserve import plan_memory
+from schedlab.memory.reserve import MemoryNeeds, plan_memory
 from tests.conformance import harness
 from tests.conformance.made import ask, made_case
 
@@ -25,15 +25,18 @@ def test_d05_a_prompt_takes_whole_blocks_of_its_tokens_bytes_on_each_gpu(
 ) -> None:
     share = find_model(model).kv_bytes_per_token(tp)
     assert share * tp == bytes_per_token
-    plan = plan_memory(
+    needs = MemoryNeeds(
         memory_bytes=GIB,
         weights_bytes=0,
         activations_bytes=0,
         kv_bytes_per_token=share,
         block_size=BLOCK_SIZE,
+        max_model_len=1024,
+        max_num_seqs=1,
         utilisation_percent=100,
         context_bytes=0,
     )
+    plan = plan_memory(needs)
     assert plan.num_blocks == GIB // (BLOCK_SIZE * share)
     run = harness.run(made_case((ask(0, 1024, 1),), {"blocks": plan.num_blocks}), leap=True)
     taken_bytes = (run.steps[0].used_blocks or 0) * plan.block_bytes

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import UsageError
-from tests.conformance import expect_fates, expect_steps, harness
+from tests.conformance import expect_fates, expect_memory, expect_steps, harness
 from tests.conformance.expectation import check
 from tests.conformance.scenario import Case, cases, files
 
 # Imported for the expectations that they register.
-VOCABULARIES = (expect_fates, expect_steps)
+VOCABULARIES = (expect_fates, expect_memory, expect_steps)
 CASES = [case for path in files() for case in cases(path)]
 
 

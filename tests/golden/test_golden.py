@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import expect_fates, expect_steps, harness
+from tests.conformance import expect_fates, expect_memory, expect_steps, harness
 from tests.conformance.expectation import check
 from tests.conformance.scenario import Case
 from tests.golden.update import FOLDER, golden_cases
 
-VOCABULARIES = (expect_fates, expect_steps)
+VOCABULARIES = (expect_fates, expect_memory, expect_steps)
 GOLDEN = list(golden_cases())
 NAMES = [log.stem for _, log in GOLDEN]
 
