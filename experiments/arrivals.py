@@ -33,10 +33,19 @@ class OpenLoopSource:
         self._maker = maker
         self._records = records
         self._row = 0
+        self._is_stopped = False
         self._next = next(records, None)
         clock.at_ns(self._next.arrival_ns if self._next else 0, self._deliver)
 
+    def stop(self) -> None:
+        """Send nothing more."""
+        if not self._is_stopped and self._next is not None:
+            self._inbox.deliver(Delivery(self._clock.now_ns(), SOURCE, self._row, Close()))
+        self._is_stopped = True
+
     def _deliver(self, _: Event) -> None:
+        if self._is_stopped:
+            return
         record, stamp_ns = self._next, 0 if self._next is None else self._next.arrival_ns
         while record is not None and record.arrival_ns == stamp_ns:
             request = self._maker.make(self._row, record, stamp_ns)
@@ -70,9 +79,16 @@ class SessionSource:
         self._live_sessions = 0
         # The turns that follow the request with this id, each with its row.
         self._following: dict[int, Turns] = {}
+        self._is_stopped = False
         self.unsent_turns = 0
         self._next: Block | None = next(self._blocks, None)
         clock.at_ns(self._next[0].arrival_ns if self._next else 0, self._start_sessions)
+
+    def stop(self) -> None:
+        """Send nothing more. Turns that wait for a live request or for their think time are not sent."""
+        if not self._is_stopped and (self._next is not None or self._live_sessions):
+            self._inbox.deliver(Delivery(self._clock.now_ns(), SOURCE, self._rows, Close()))
+        self._is_stopped = True
 
     def on_finished(self, event: Finished) -> None:
         self._go_on(event.sequence.request_id, event.now_ns, answered=event.reason in _ANSWERED)
@@ -81,6 +97,8 @@ class SessionSource:
         self._go_on(event.sequence.request_id, event.now_ns, answered=False)
 
     def _start_sessions(self, _: Event) -> None:
+        if self._is_stopped:
+            return
         block, stamp_ns = self._next, 0 if self._next is None else self._next[0].arrival_ns
         while block is not None and block[0].arrival_ns == stamp_ns:
             self._live_sessions += 1
@@ -93,9 +111,14 @@ class SessionSource:
         self._close_if_done(stamp_ns)
 
     def _send(self, turns: Turns, now_ns: int) -> None:
+        if self._is_stopped:
+            self.unsent_turns += len(turns)
+            return
         row, record = turns.popleft()
         self._following[row] = turns
-        self._inbox.deliver(Delivery(now_ns, SOURCE, row, Submit(self._maker.make(row, record, now_ns))))
+        following = turns[0][1] if turns else None
+        request = self._maker.make(row, record, now_ns, following)
+        self._inbox.deliver(Delivery(now_ns, SOURCE, row, Submit(request)))
 
     def _go_on(self, row: int, now_ns: int, *, answered: bool) -> None:
         turns = self._following.pop(row)
@@ -108,5 +131,5 @@ class SessionSource:
         self._close_if_done(now_ns)
 
     def _close_if_done(self, now_ns: int) -> None:
-        if self._next is None and not self._live_sessions:
+        if self._next is None and not self._live_sessions and not self._is_stopped:
             self._inbox.deliver(Delivery(now_ns, SOURCE, self._rows, Close()))

@@ -14,7 +14,20 @@ from typing import Self, TextIO
 
 from schedlab.device import Chunk
 from schedlab.errors import UsageError
-from schedlab.events import Admitted, Arrived, Finished, FirstToken, Growth, Preempted, Refused, Resumed, StepDone
+from schedlab.events import (
+    Admitted,
+    Arrived,
+    Finished,
+    FirstToken,
+    Growth,
+    Preempted,
+    Refused,
+    Restored,
+    Restoring,
+    Resumed,
+    StepDone,
+    SwappedOut,
+)
 from schedlab.pace import quanta_to_ns
 
 _BUFFER_BYTES = 1 << 20
@@ -75,6 +88,16 @@ class EventLog:
 
     def on_resumed(self, event: Resumed) -> None:
         self._write(_line(event.now_ns, "resumed", event.sequence.request_id))
+
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        rest = f',"to":"{event.tier.value}","blocks":{event.num_blocks}'
+        self._write(_line(event.now_ns, "swapped_out", event.sequence.request_id, rest))
+
+    def on_restoring(self, event: Restoring) -> None:
+        self._write(_line(event.now_ns, "restoring", event.sequence.request_id))
+
+    def on_restored(self, event: Restored) -> None:
+        self._write(_line(event.now_ns, "restored", event.sequence.request_id))
 
     def on_first_token(self, event: FirstToken) -> None:
         self._write(_line(event.now_ns, "first_token", event.sequence.request_id))

@@ -46,7 +46,7 @@ def scheduler_for(
         UsageError: an unknown or unfit setting.
     """
     preset = find_preset(options.preset)
-    settings = dict(options.set)
+    settings = options.settings
     if model.recurrent is not None:
         settings = _without_prefix_cache(settings, preset, model)
     return build(

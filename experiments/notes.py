@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from backends.sim.links import HOST_LINK_PERCENT
 from experiments import truth
 from experiments.memory import no_prefix_cache
 from experiments.setup import Setup
+from schedlab.device import CopyKind
 
 
 def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
@@ -18,14 +20,17 @@ def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
 def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["partial"]:
         yield "partial: the run was interrupted; only what had happened until then is counted"
+    yield from _about_faults(setup, summary)
     yield from _about_the_trace(setup, summary["trace_rows"])
     if setup.options.cost == "roofline" and not setup.options.cost_set:
         yield truth.sentence()
     yield setup.limit.sentence()
     if setup.model.recurrent is not None:
         yield no_prefix_cache(setup.model)
-    elif setup.workload.stats.has_hash_ids:
-        yield "the trace names shared prompt blocks, but every prompt is computed whole: there is no prefix cache"
+    elif setup.workload.stats.has_hash_ids and not setup.scheduler.prefix_cache:
+        yield "the trace names shared prompt blocks, but every prompt is computed whole: the prefix cache is off"
+    if "swap" in summary:
+        yield _about_links(setup)
     cut = summary["cut_outputs"]
     if cut["requests"]:
         yield f"{cut['requests']:,} outputs were cut by a limit; they lack {cut['tokens']:,} tokens of the trace"
@@ -42,6 +47,32 @@ def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""
     yield f"{rows['read']:,} rows read{dropped}{reordered}, {rows['sent']:,} sent"
+
+
+def _about_faults(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
+    """What was injected; a lost device ends the run."""
+    faults = summary.get("faults")
+    if faults is None:
+        return
+    if faults["device_lost_s"] is not None:
+        unsent = setup.workload.stats.rows - summary["trace_rows"]["sent"]
+        yield (
+            f"cut short: the device was lost, which its next step found at {faults['device_lost_s']:.3f} s; who lived "
+            f"then ended with an error, and {unsent:,} rows of the trace were never sent"
+        )
+    yield (
+        f"faults were injected: {faults['failed_steps']:,} steps failed, {faults['slow_steps']:,} were slow, "
+        f"{faults['failed_copies']:,} copies failed, {faults['departures']:,} clients left"
+    )
+
+
+def _about_links(setup: Setup) -> str:
+    speeds = {kind: f"{link.bytes_per_s / 1e9:g} GB/s" for kind, link in setup.links.items()}
+    return (
+        f"copies are assumed to run at {speeds[CopyKind.HOST_TO_DEVICE]} each way between GPU and host "
+        f"({HOST_LINK_PERCENT} % of {setup.hardware.name}'s data sheet), at {speeds[CopyKind.HOST_TO_DISK]} to disk "
+        f"and {speeds[CopyKind.DISK_TO_HOST]} from disk, for each GPU by itself"
+    )
 
 
 def _about_losses(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from backends.sim.links import Links
 from experiments.metrics.latency import TokenGaps
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.timeline import Timeline
+from experiments.metrics.traffic import Traffic
 from experiments.metrics.usage import Usage
 from experiments.request_maker import RequestMaker
 from reports.perfetto import PerfettoRecorder
@@ -46,11 +48,13 @@ class Observers:
         self.gaps = TokenGaps()
         self.usage = Usage()
         self.timeline = Timeline(self.usage)
+        self.traffic = Traffic()
         self.reasons = Reasons()
         self.perfetto = PerfettoRecorder(perfetto_window_ns)
 
-    def add_to(self, bus: EventBus) -> None:
-        """Subscribe every one of them."""
-        everyone = (self.requests, self.gaps, self.usage, self.timeline, self.reasons, self.perfetto, self.maker)
-        for observer in everyone:
+    def add_to(self, bus: EventBus, links: Links) -> None:
+        """Subscribe every one of them, those that look at copies to the links too."""
+        tables = (self.requests, self.gaps, self.usage, self.timeline, self.traffic)
+        for observer in (*tables, self.reasons, self.perfetto, self.maker):
             bus.add(observer)
+        links.on_begin += [self.traffic.copy_begun, self.perfetto.copy_begun]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
+from experiments.fault_file import parse_plan, read_plan
 from experiments.metrics.slo import Slo
 from experiments.values import UNITS_NS, duration_ns, pairs
 from schedlab.errors import UsageError
@@ -29,12 +31,14 @@ class ReplayOptions:
         cost_set: parameters of the cost model, as text.
         memory_percent: share of each GPU's memory that may be used; None = 90.
         num_blocks: KV blocks of the pool; None = all that the memory holds.
+        block_size: tokens a block, short for `set` block_size; None = the preset's.
         max_tokens: limit of requests that have none of their own: a number, `auto` = the smallest power of two that no
             output of the trace exceeds, `oracle` = each request's exact output length.
         rate_scale: arrivals are this many times as dense.
         limit: rows of the trace; of a modelled trace, rows drawn.
         seed: of a modelled trace; None = 0.
         slo: latency targets by name, as text with a unit.
+        faults: the content of a fault plan, as `experiments.fault_file` explains it.
     """
 
     trace: str = DEFAULT_TRACE
@@ -48,16 +52,25 @@ class ReplayOptions:
     cost_set: Mapping[str, str] = field(default_factory=dict)
     memory_percent: int | None = None
     num_blocks: int | None = None
+    block_size: int | None = None
     max_tokens: str = AUTO
     rate_scale: float = 1.0
     limit: int | None = None
     seed: int | None = None
     slo: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_numbers(self)
         _check_max_tokens(self.max_tokens)
         Slo.parse(self.slo_s)
+        parse_plan(self.faults)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """`set` with what other options are short for."""
+        short = {} if self.block_size is None else {"block_size": str(self.block_size)}
+        return {**self.set, **short}
 
     @property
     def utilisation_percent(self) -> int:
@@ -78,7 +91,7 @@ NAMES = tuple(one.name for one in fields(ReplayOptions))
 _MAPPINGS = ("set", "cost_set", "slo")
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("trace", "model", "hardware", "preset", "policy", "cost"), str),
-    **dict.fromkeys(("tp", "memory_percent", "num_blocks", "limit", "seed"), int),
+    **dict.fromkeys(("tp", "memory_percent", "num_blocks", "block_size", "limit", "seed"), int),
 }
 
 
@@ -97,6 +110,8 @@ def options_from(given: Mapping[str, Any], where: str = "") -> ReplayOptions:
 def _normal(where: str, name: str, value: Any) -> Any:
     if name in _MAPPINGS:
         return _mapping(where, name, value)
+    if name == "faults":
+        return dict(value) if isinstance(value, Mapping) else read_plan(Path(value))
     if name == "max_tokens":
         return str(value)
     if name == "rate_scale":
@@ -120,13 +135,15 @@ def _mapping(where: str, name: str, value: Any) -> dict[str, str]:
 def _check_numbers(options: ReplayOptions) -> None:
     if not (math.isfinite(options.rate_scale) and options.rate_scale > 0):
         raise UsageError(f"--rate-scale is {options.rate_scale:g}; it must be above 0")
-    least = {"tp": 1, "num_blocks": 1, "limit": 1, "seed": 0, "memory_percent": 1}
+    least = {"tp": 1, "num_blocks": 1, "block_size": 1, "limit": 1, "seed": 0, "memory_percent": 1}
     for name, lowest in least.items():
         value = getattr(options, name)
         if value is not None and value < lowest:
             raise UsageError(f"--{name.replace('_', '-')} is {value}; give at least {lowest}")
     if options.utilisation_percent > 100:
         raise UsageError(f"--memory-percent is {options.utilisation_percent}; give at most 100")
+    if options.block_size is not None and "block_size" in options.set:
+        raise UsageError("--block-size and --set block_size both set the tokens of a block; give one of them")
     if options.num_blocks is not None and options.memory_percent is not None:
         raise UsageError("--num-blocks and --memory-percent both set the size of the pool; give one of them")
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from backends.sim.clock import SimClock
 from backends.sim.device import SimDevice
+from backends.sim.faults import FaultyDevice, FaultyLinks
+from backends.sim.links import Links
 from backends.sim.outputs import Lengths
 from backends.sim.process import SimProcess
 from experiments.arrivals import OpenLoopSource, SessionSource
+from experiments.departures import Departures
 from experiments.event_log import EventLog
 from experiments.observers import Observers
 from experiments.request_maker import RequestMaker
-from experiments.result import ReplayResult
+from experiments.result import Left, ReplayResult
 from experiments.setup import Setup
 from experiments.watch import Show, Stopped, StopSignal, Watch
 from schedlab.core.scheduler import Scheduler
@@ -57,12 +61,11 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     how = how or RunOptions()
     started, cpu_started = time.perf_counter(), time.process_time()
     clock, outputs = SimClock(), Lengths()
-    facts = DeviceFacts(setup.hardware.name, setup.num_blocks, setup.cost.window_tokens)
-    device = SimDevice(clock, setup.cost, outputs, facts)
+    device = _device(setup, clock, outputs)
     core = Scheduler(setup.scheduler, setup.policy, device, leap=how.leap)
     maker = RequestMaker(setup.limit, setup.scheduler.max_model_len, outputs)
     observers = Observers(maker, how.perfetto_window_ns)
-    observers.add_to(core.bus)
+    observers.add_to(core.bus, device.links)
     if how.check:
         from schedlab.invariants import Checker
 
@@ -74,6 +77,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     source = _source(setup, clock, core, maker)
     if isinstance(source, SessionSource):
         core.bus.add(source)
+    injected = _injected(setup, clock, core, source)
     core.bus.add(
         Watch(observers.requests, observers.usage, setup.workload.stats.rows, how.stop or StopSignal(), how.show)
     )
@@ -86,7 +90,31 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
         raise Stalled(core.why_stalled() if core.sequences else "the run has ended before its last request came")
     unsent_turns = source.unsent_turns if isinstance(source, SessionSource) else 0
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
-    return ReplayResult(setup, observers, unsent_turns, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
+    left = Left(unsent_turns, core.pool.cached_blocks, core.pool.num_evicted, injected() if injected else None)
+    return ReplayResult(setup, observers, left, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
+
+
+def _device(setup: Setup, clock: SimClock, outputs: Lengths) -> SimDevice:
+    facts = DeviceFacts(
+        setup.hardware.name, setup.num_blocks, setup.cost.window_tokens, block_bytes=setup.memory.block_bytes
+    )
+    if setup.faults.is_empty:
+        return SimDevice(clock, setup.cost, outputs, facts, Links(clock, setup.links))
+    links = FaultyLinks(clock, setup.links, setup.faults)
+    return FaultyDevice(clock, setup.cost, outputs, facts, links, setup.faults)
+
+
+def _injected(
+    setup: Setup, clock: SimClock, core: Scheduler, source: OpenLoopSource | SessionSource
+) -> Callable[[], dict[str, Any]] | None:
+    """Start the faults that are not the device's own; what all of them came to is known when the run is over."""
+    device = core.device
+    if not isinstance(device, FaultyDevice):
+        return None
+    departures = Departures(clock, core.inbox, setup.faults.departures)
+    core.bus.add(departures)
+    device.on_lost.append(source.stop)
+    return lambda: {**device.counts(), "departures": departures.num_departed}
 
 
 def _source(setup: Setup, clock: SimClock, core: Scheduler, maker: RequestMaker) -> OpenLoopSource | SessionSource:

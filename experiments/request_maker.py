@@ -56,26 +56,31 @@ class RequestMaker:
         self.cut_requests = 0
         self.cut_tokens = 0
 
-    def make(self, request_id: int, record: TraceRecord, arrival_ns: int) -> Request:
-        """The request of a record."""
+    def make(
+        self, request_id: int, record: TraceRecord, arrival_ns: int, following: TraceRecord | None = None
+    ) -> Request:
+        """The request of a record; `following` is the session's next turn, which may tell what the output became."""
         prompt_tokens, output_tokens = record.prompt_tokens, record.output_tokens
         max_tokens = output_tokens if self._limit_tokens is None else self._limit_tokens
         if record.max_tokens >= 0:
             max_tokens = record.max_tokens
-        self._expect(request_id, output_tokens)
+        if following is not None and _goes_on(record, following):
+            self._expect(request_id, output_tokens, _prompt(following))
+        else:
+            self._expect(request_id, output_tokens)
         lacking = output_tokens - min(max_tokens, self._max_model_len - prompt_tokens)
         if lacking > 0:
             self._lacking[request_id] = lacking
         return Request(
             request_id,
-            Prompt(prompt_tokens, record.hash_ids, record.hash_block_tokens),
+            _prompt(record),
             max_tokens,
             arrival_ns,
             record.priority,
             None,
             record.tenant,
             record.session,
-            self._sampling,
+            sampling=self._sampling,
         )
 
     def on_finished(self, event: Finished) -> None:
@@ -83,3 +88,17 @@ class RequestMaker:
             lacking = self._lacking.pop(event.sequence.request_id, 0)
             self.cut_requests += lacking > 0
             self.cut_tokens += lacking
+
+
+def _prompt(record: TraceRecord) -> Prompt:
+    return Prompt(record.prompt_tokens, record.hash_ids, record.hash_block_tokens)
+
+
+def _goes_on(record: TraceRecord, following: TraceRecord) -> bool:
+    """Does the next prompt begin with this one and its output? Only then are its ids those of what the output fills."""
+    ids, next_ids = record.hash_ids, following.hash_ids
+    if ids is None or next_ids is None or record.hash_block_tokens != following.hash_block_tokens:
+        return False
+    full_blocks = min(record.prompt_tokens // record.hash_block_tokens, len(ids))
+    is_longer = following.prompt_tokens >= record.prompt_tokens + record.output_tokens
+    return is_longer and next_ids[:full_blocks] == ids[:full_blocks]

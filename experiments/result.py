@@ -7,15 +7,25 @@ import platform
 from functools import cached_property
 from os import cpu_count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.metrics.summary import Summary
 from experiments.notes import notes_of
 from experiments.observers import Observers
 from experiments.setup import Setup
+from schedlab.config import PreemptionMode
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Left(NamedTuple):
+    """What a run leaves beside what its observers saw; `injected` counts its faults, if any were planned."""
+
+    unsent_turns: int
+    cached_blocks: int
+    evicted_blocks: int
+    injected: dict[str, Any] | None
 
 
 class ReplayResult:
@@ -31,7 +41,7 @@ class ReplayResult:
     """
 
     def __init__(
-        self, setup: Setup, observers: Observers, unsent_turns: int, *, partial: bool, wall_s: float, cpu_s: float
+        self, setup: Setup, observers: Observers, left: Left, *, partial: bool, wall_s: float, cpu_s: float
     ) -> None:
         self.observers = observers
         self.partial = partial
@@ -42,8 +52,9 @@ class ReplayResult:
             "partial": partial,
             "trace_rows": _rows(setup, observers),
             **summary.to_dict(),
+            **_memory_under_pressure(setup, observers, summary, left),
             "cut_outputs": {"requests": observers.maker.cut_requests, "tokens": observers.maker.cut_tokens},
-            "unsent_turns": unsent_turns,
+            "unsent_turns": left.unsent_turns,
             "refused": list(observers.reasons.refused.values()),
             "failed": list(observers.reasons.failed.values()),
         }
@@ -73,6 +84,21 @@ class ReplayResult:
     def __repr__(self) -> str:
         state = "partial, " if self.partial else ""
         return f"<ReplayResult of {self.config['trace']['name']}: {state}{len(self.observers.requests)} requests>"
+
+
+def _memory_under_pressure(
+    setup: Setup, observers: Observers, summary: Summary, left: Left
+) -> dict[str, dict[str, Any]]:
+    """The sections about prefix cache, swap and faults, of those that the run had."""
+    sections: dict[str, dict[str, Any]] = {}
+    scheduler = setup.scheduler
+    if scheduler.prefix_cache and setup.workload.stats.has_hash_ids:
+        sections["cache"] = summary.cache(left.cached_blocks, left.evicted_blocks)
+    if scheduler.preemption is not PreemptionMode.RECOMPUTE or scheduler.window_blocks:
+        sections["swap"] = observers.traffic.to_dict()
+    if left.injected is not None:
+        sections["faults"] = left.injected
+    return sections
 
 
 def _rows(setup: Setup, observers: Observers) -> dict[str, Any]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from backends.sim.costs.base import CostModel
 from backends.sim.costs.registry import build_cost
+from backends.sim.fault_plan import FaultPlan
+from backends.sim.links import LinkSpec, links_of
 from backends.sim.specs.hardware import HardwareSpec, find_hardware
 from backends.sim.specs.models import find_model
 from backends.sim.specs.shape import ModelShape
 from experiments.config import FORMAT, VERSION_KEY, schedlab_version
+from experiments.fault_file import parse_plan
 from experiments.memory import plan_for, scheduler_for
 from experiments.options import ReplayOptions
 from experiments.request_maker import TokenLimit
 from experiments.workload import Workload, open_workload
 from schedlab.config import SchedulerConfig
+from schedlab.device import CopyKind
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import MemoryPlan
 from schedlab.policies.base import Policy
@@ -41,6 +46,8 @@ class Setup:
     memory: MemoryPlan
     num_blocks: int
     limit: TokenLimit
+    links: Mapping[CopyKind, LinkSpec]
+    faults: FaultPlan
     document: dict[str, Any]
 
 
@@ -56,6 +63,9 @@ def prepare(options: ReplayOptions) -> Setup:
     scheduler, policy, parameters = scheduler_for(options, model, num_blocks)
     cost = build_cost(options.cost, hardware, model, options.tp, options.cost_set)
     workload = open_workload(options)
+    if scheduler.prefix_cache:
+        _check_block_size(scheduler, workload)
+    links = links_of(hardware.host_link_bandwidth_bytes_per_s)
     limit = TokenLimit.of(options.max_tokens, workload.stats.longest_output_tokens)
     facts = {
         "trace": workload.facts(),
@@ -67,6 +77,7 @@ def prepare(options: ReplayOptions) -> Setup:
         "scheduler": {**asdict(scheduler), "num_blocks": num_blocks},
         "memory": {**asdict(memory), "utilisation_percent": options.utilisation_percent},
         "cost": _cost_facts(cost),
+        "links": {kind.value: link._asdict() for kind, link in links.items()},
         "max_tokens": limit._asdict(),
         "slo": dict(options.slo),
     }
@@ -81,8 +92,22 @@ def prepare(options: ReplayOptions) -> Setup:
         memory,
         num_blocks,
         limit,
+        links,
+        parse_plan(options.faults),
         _document(facts, options),
     )
+
+
+def _check_block_size(scheduler: SchedulerConfig, workload: Workload) -> None:
+    """Blocks of the pool must be whole parts or whole multiples of the trace's."""
+    ours = scheduler.block_size
+    for theirs in workload.stats.hash_block_sizes:
+        if theirs % ours and ours % theirs:
+            raise UsageError(
+                f"block size {ours} and the blocks of {theirs} tokens that {workload.source} names do not divide one "
+                f"another; choose --block-size N with N dividing {theirs} or a multiple of it, or --set "
+                "prefix_cache=false"
+            )
 
 
 def _pool(options: ReplayOptions, memory: MemoryPlan) -> int:

@@ -6,11 +6,12 @@ from itertools import islice
 from math import isfinite
 from pathlib import Path
 
+from backends.sim.links import CopyTicket
 from reports.perfetto_json import write_trace
-from reports.perfetto_window import MOST_SLICES, Preemption, RequestSpan, TraceWindow
+from reports.perfetto_window import MOST_SLICES, CopySlice, Preemption, RequestSpan, TraceWindow
 from schedlab.device import FOREVER_NS
 from schedlab.errors import UsageError
-from schedlab.events import Arrived, Finished, Preempted, Resumed, StepDone
+from schedlab.events import Arrived, Finished, Preempted, Restoring, Resumed, StepDone, SwappedOut
 from schedlab.pace import Pace, ns_to_quanta, quanta_to_ns
 from schedlab.sequence import Sequence
 
@@ -50,6 +51,8 @@ class PerfettoRecorder:
         self._best: TraceWindow | None = None
         self._live: dict[int, Sequence] = {}
         self._turns: dict[int, list[tuple[int, str]]] = {}
+        # Copies that end behind the start of the present window, by the order in which they began.
+        self._copies: list[CopySlice] = []
         self._now_ns = 0
 
     def write(self, path: Path, device_name: str = "device") -> None:
@@ -73,6 +76,23 @@ class PerfettoRecorder:
         self._turns[sequence.request_id] = [*self._turns_of(sequence), (event.now_ns, "preempted")]
         self._window.add_preemption(Preemption(event.now_ns, sequence.request_id, event.freed_blocks, event.reason))
 
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        self._advance(event.now_ns)
+        sequence = event.sequence
+        self._turns[sequence.request_id] = [*self._turns_of(sequence), (event.now_ns, f"swapped to {event.tier.value}")]
+
+    def on_restoring(self, event: Restoring) -> None:
+        self._advance(event.now_ns)
+        self._turns.setdefault(event.sequence.request_id, []).append((event.now_ns, "restoring"))
+
+    def copy_begun(self, copy: CopyTicket) -> None:
+        """A copy has got its place on a link, now or later."""
+        if len(self._copies) == self._most_slices:
+            self._window.leave_out()
+            return
+        times_ns = quanta_to_ns(copy.start_quanta), quanta_to_ns(copy.end_quanta)
+        self._copies.append(CopySlice(*times_ns, copy.kind.value, copy.request_id, copy.num_bytes, copy.error))
+
     def on_resumed(self, event: Resumed) -> None:
         self._advance(event.now_ns)
         self._turns.setdefault(event.sequence.request_id, []).append((event.now_ns, "re-prefill"))
@@ -91,7 +111,8 @@ class PerfettoRecorder:
         start_ns, end_ns = quanta_to_ns(pace.start_quanta), quanta_to_ns(pace.end_quanta(count))
         prefill_tokens = sum([chunk.num_tokens for chunk in event.chunks]) if event.chunks else 0
         load = (event.context_tokens, event.used_blocks, len(event.batch.rows) + event.num_prefilling)
-        step = (start_ns, end_ns, rows, prefill_tokens, count, *load, event.num_waiting, event.num_parked)
+        queues = (event.num_waiting, event.num_parked, event.cached_blocks)
+        step = (start_ns, end_ns, rows, prefill_tokens, count, *load, *queues)
         self._now_ns = end_ns
         if window.start_ns <= start_ns and end_ns <= window.end_ns:
             window.tokens += rows * count + prefill_tokens
@@ -116,7 +137,7 @@ class PerfettoRecorder:
     def _span(self, sequence: Sequence, end_ns: int, ended: str) -> RequestSpan:
         turns = tuple(self._turns_of(sequence))
         stamps = (sequence.request.arrival_ns, sequence.admitted_ns, sequence.first_token_ns, end_ns)
-        return RequestSpan(sequence.request_id, *stamps, ended, turns)
+        return RequestSpan(sequence.request_id, *stamps, ended, turns, sequence.num_cached_tokens)
 
     def _turns_of(self, sequence: Sequence) -> list[tuple[int, str]]:
         """Its phases since the first preemption, decoding again included."""
@@ -136,7 +157,10 @@ class PerfettoRecorder:
 
     def _close(self, end_ns: int) -> None:
         """Keep the present window, with the requests that live at its end, if it is the best so far."""
+        copies, self._copies = self._copies, [copy for copy in self._copies if copy.end_ns > self._window.end_ns]
         if self._best is None or self._window.tokens > self._best.tokens:
             for sequence in islice(self._live.values(), self._most_slices):
                 self._window.add_request(self._span(sequence, end_ns, ""))
+            for copy in copies:
+                self._window.add_copy(copy)
             self._best = self._window

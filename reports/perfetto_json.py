@@ -13,10 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from reports.perfetto_window import PhaseSlice, Slices, StepSlice, TraceWindow
+from reports.perfetto_window import CopySlice, PhaseSlice, Slices, StepSlice, TraceWindow
 from schedlab.errors import UsageError
 
-DEVICE, REQUESTS = 1, 2
+DEVICE, REQUESTS, LINKS = 1, 2, 3
+LINK_NAMES = {
+    "d2h": "device to host",
+    "h2d": "host to device",
+    "host_to_disk": "host to disk",
+    "disk_to_host": "disk to host",
+}
 
 
 class _Event(NamedTuple):
@@ -34,9 +40,12 @@ def write_trace(path: Path, window: TraceWindow, device_name: str, choice: str) 
     """
     slices = window.slices()
     lanes = pack_lanes(slices.phases)
-    events = [*_steps(slices.steps), *_counters(slices.steps), *_phases(slices, lanes)]
+    events = [*_steps(slices.steps), *_counters(slices.steps), *_phases(slices, lanes), *_copies(slices.copies)]
     events.sort(key=lambda event: event.at_ns)
-    lines = [*_names(device_name, lanes), *(f'{{"ts":{_us(at_ns)},{text}}}' for at_ns, text in events)]
+    lines = [
+        *_names(device_name, lanes, bool(slices.copies)),
+        *(f'{{"ts":{_us(at_ns)},{text}}}' for at_ns, text in events),
+    ]
     about = json.dumps(_about(window, slices, choice), indent=1)
     try:
         with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -71,7 +80,7 @@ def _about(window: TraceWindow, slices: Slices, choice: str) -> dict[str, object
         "window_end_s": window.end_ns / 1e9,
         "window_choice": choice,
         "tokens_processed": window.tokens,
-        "slices": len(slices.steps) + len(slices.phases) + len(slices.preemptions),
+        "slices": slices.num_written,
         "slices_left_out": left_out,
         "state": f"cut: {left_out} later slices found no room" if left_out else "complete",
     }
@@ -81,12 +90,16 @@ def _us(time_ns: int) -> str:
     return f"{time_ns // 1000}.{time_ns % 1000:03d}"
 
 
-def _names(device_name: str, lanes: dict[int, int]) -> Iterator[str]:
+def _names(device_name: str, lanes: dict[int, int], has_copies: bool) -> Iterator[str]:
     yield _name("process_name", DEVICE, 0, device_name)
     yield _name("process_name", REQUESTS, 0, "requests")
     yield _name("thread_name", DEVICE, 1, "steps")
     for lane in range(1, max(lanes.values(), default=0) + 1):
         yield _name("thread_name", REQUESTS, lane, f"lane {lane:03d}")
+    if has_copies:
+        yield _name("process_name", LINKS, 0, "links")
+        for track, name in enumerate(LINK_NAMES.values(), 1):
+            yield _name("thread_name", LINKS, track, name)
 
 
 def _name(kind: str, process: int, lane: int, name: str) -> str:
@@ -113,7 +126,7 @@ def _step_name(step: StepSlice) -> str:
 
 def _counters(steps: list[StepSlice]) -> Iterator[_Event]:
     """Changes of the gauges, as each step begins; nothing runs between steps."""
-    shown: dict[str, int] = {}
+    shown: dict[str, int] = {"cached blocks": 0}
     for step, following in pairwise([*steps, None]):
         assert step is not None
         gauges = {
@@ -121,6 +134,7 @@ def _counters(steps: list[StepSlice]) -> Iterator[_Event]:
             "waiting": step.waiting,
             "parked": step.parked,
             "KV blocks": step.kv_blocks,
+            "cached blocks": step.cached_blocks,
         }
         for name, value in gauges.items():
             if shown.get(name) != value:
@@ -138,7 +152,8 @@ def _counter(at_ns: int, name: str, value: int) -> _Event:
 def _phases(slices: Slices, lanes: dict[int, int]) -> Iterator[_Event]:
     for phase in slices.phases:
         end = f',"end":"{phase.ended}"' if phase.ended else ""
-        args = f'"request":{phase.request_id}{end}'
+        cached = f',"cached_tokens":{phase.cached_tokens}' if phase.cached_tokens else ""
+        args = f'"request":{phase.request_id}{cached}{end}'
         text = _slice(REQUESTS, lanes[phase.request_id], phase.end_ns - phase.start_ns, phase.name, args)
         yield _Event(phase.start_ns, text)
     for at_ns, request_id, freed_blocks, reason in slices.preemptions:
@@ -146,3 +161,12 @@ def _phases(slices: Slices, lanes: dict[int, int]) -> Iterator[_Event]:
         args = f'"request":{request_id},"freed_blocks":{freed_blocks},"why":{json.dumps(reason)}'
         text = f'"ph":"i","s":"t","pid":{REQUESTS},"tid":{lane},"name":"preempted","args":{{{args}}}'
         yield _Event(at_ns, text)
+
+
+def _copies(copies: list[CopySlice]) -> Iterator[_Event]:
+    tracks = {link: track for track, link in enumerate(LINK_NAMES, 1)}
+    for copy in copies:
+        error = f',"error":{json.dumps(copy.error)}' if copy.error else ""
+        args = f'"request":{copy.request_id},"bytes":{copy.num_bytes}{error}'
+        name = f"request {copy.request_id}"
+        yield _Event(copy.start_ns, _slice(LINKS, tracks[copy.link], copy.end_ns - copy.start_ns, name, args))

@@ -23,16 +23,32 @@ class StepSlice(NamedTuple):
     running: int
     waiting: int
     parked: int
+    cached_blocks: int
 
 
 class PhaseSlice(NamedTuple):
-    """A request's time in one phase; `ended` says how the request ended with it, if it did."""
+    """A request's time in one phase; `ended` says how the request ended with it, if it did.
+
+    `cached_tokens` of its prompt were not computed in this phase since the prefix cache had them.
+    """
 
     start_ns: int
     end_ns: int
     request_id: int
     name: str
     ended: str
+    cached_tokens: int = 0
+
+
+class CopySlice(NamedTuple):
+    """A copy's time on its link; `error` says why it failed, if it did."""
+
+    start_ns: int
+    end_ns: int
+    link: str
+    request_id: int
+    num_bytes: int
+    error: str
 
 
 class Preemption(NamedTuple):
@@ -44,7 +60,7 @@ class Preemption(NamedTuple):
     reason: str
 
 
-_Slice = TypeVar("_Slice", StepSlice, PhaseSlice)
+_Slice = TypeVar("_Slice", StepSlice, PhaseSlice, CopySlice)
 _Kept = TypeVar("_Kept")
 
 
@@ -58,6 +74,7 @@ class RequestSpan(NamedTuple):
     end_ns: int
     ended: str
     turns: tuple[tuple[int, str], ...]
+    cached_tokens: int = 0
 
     def phases(self) -> list[PhaseSlice]:
         """Its phases in order of time; an empty one where two stamps are equal."""
@@ -65,7 +82,7 @@ class RequestSpan(NamedTuple):
         turns = [turn for turn in chain(firsts, self.turns) if turn[0] != NOT_YET]
         turns.sort(key=lambda turn: turn[0])
         slices = [
-            PhaseSlice(start_ns, end_ns, self.request_id, name, "")
+            PhaseSlice(start_ns, end_ns, self.request_id, name, "", self.cached_tokens if name == "prefill" else 0)
             for (start_ns, name), (end_ns, _) in pairwise([*turns, (self.end_ns, "")])
         ]
         slices[-1] = slices[-1]._replace(ended=self.ended)
@@ -77,8 +94,14 @@ class Slices(NamedTuple):
 
     steps: list[StepSlice]
     phases: list[PhaseSlice]
+    copies: list[CopySlice]
     preemptions: list[Preemption]
     left_out: int
+
+    @property
+    def num_written(self) -> int:
+        """How many are written."""
+        return len(self.steps) + len(self.phases) + len(self.copies) + len(self.preemptions)
 
 
 class TraceWindow:
@@ -96,6 +119,7 @@ class TraceWindow:
         self._left_out = 0
         self._steps: list[tuple[int, ...]] = []
         self._requests: list[RequestSpan] = []
+        self._copies: list[CopySlice] = []
         self._preemptions: list[Preemption] = []
 
     def add_step(self, step: tuple[int, ...]) -> None:
@@ -105,8 +129,15 @@ class TraceWindow:
     def add_request(self, span: RequestSpan) -> None:
         self._add(self._requests, span)
 
+    def add_copy(self, copy: CopySlice) -> None:
+        self._add(self._copies, copy)
+
     def add_preemption(self, preemption: Preemption) -> None:
         self._add(self._preemptions, preemption)
+
+    def leave_out(self) -> None:
+        """Count something that found no room before it came here."""
+        self._left_out += 1
 
     def _add(self, kept: list[_Kept], what: _Kept) -> None:
         if len(kept) < self._most_slices:
@@ -118,12 +149,15 @@ class TraceWindow:
         """Everything clipped to the window, the earliest `most_slices` of all kinds together."""
         steps = self._clipped([StepSlice(*step) for step in self._steps])
         phases = self._clipped([phase for span in self._requests for phase in span.phases()])
+        copies = self._clipped(self._copies)
         preemptions = [event for event in self._preemptions if self.start_ns < event.start_ns <= self.end_ns]
-        everything = sorted([*steps, *phases, *preemptions], key=lambda item: item.start_ns)
+        everything: list[StepSlice | PhaseSlice | CopySlice | Preemption] = [*steps, *phases, *copies, *preemptions]
+        everything.sort(key=lambda item: item.start_ns)
         kept = everything[: self._most_slices]
         return Slices(
             [item for item in kept if isinstance(item, StepSlice)],
             [item for item in kept if isinstance(item, PhaseSlice)],
+            [item for item in kept if isinstance(item, CopySlice)],
             [item for item in kept if isinstance(item, Preemption)],
             self._left_out + len(everything) - len(kept),
         )

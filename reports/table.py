@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.units import DASH, brief, clean, duration, find, latency_row, number, percent, section, times, title_of
+from reports.perfetto_json import LINK_NAMES as LINKS
+from reports.units import (
+    DASH,
+    brief,
+    clean,
+    duration,
+    find,
+    latency_row,
+    number,
+    percent,
+    section,
+    size,
+    times,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -69,6 +83,7 @@ def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
         ("KV use", f"{percent(kv_use.get('mean'))} mean, {percent(kv_use.get('peak'))} peak"),
         ("batch size", f"{number(batch.get('mean'))} mean, {number(batch.get('peak'))} peak"),
         ("preemptions", preemptions(summary)),
+        *under_pressure(summary),
         ("iterations", f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} /s)"),
         ("speed-up", f"{times(run.get('speedup'))} real time ({duration(run.get('wall_s'))} of wall time)"),
     ]
@@ -84,6 +99,44 @@ def preemptions(summary: Mapping[str, Any]) -> str:
     """How often memory was taken away, and what that cost."""
     again = number(summary.get("recomputed_tokens"))
     return f"{number(summary.get('preemptions'))} ({again} tokens computed again), {number(summary.get('swaps'))} swaps"
+
+
+def under_pressure(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Prefix cache, swap and faults, as far as the run had them."""
+    rows = []
+    if cache := section(summary, "cache"):
+        rows.append(("prefix cache", cache_hits(cache)))
+    if swap := section(summary, "swap"):
+        rows.append(("swap", swaps(swap)))
+        rows += [("", link_use(name, section(section(swap, "links"), name))) for name in section(swap, "links")]
+        if swap.get("far_block_reads"):
+            rows.append(("", f"{number(swap['far_block_reads'])} blocks of windows read from disk by steps"))
+    if faults := section(summary, "faults"):
+        counts = [f"{number(count)} {clean(what).replace('_', ' ')}" for what, count in faults.items() if count]
+        rows.append(("faults", ", ".join(counts) or "none came up"))
+    return rows
+
+
+def cache_hits(cache: Mapping[str, Any]) -> str:
+    """What the prefix cache saved, and what it holds."""
+    found = f"{number(cache.get('hit_tokens'))} tokens hit = {percent(cache.get('hit_share'))} of prompt tokens"
+    again = f"{number(cache.get('hit_tokens_on_return'))} more on return"
+    blocks = f"{number(cache.get('cached_blocks'))} blocks cached, {number(cache.get('evicted_blocks'))} evicted"
+    return f"{found}, {again}; {blocks}"
+
+
+def swaps(swap: Mapping[str, Any]) -> str:
+    """How many images left and came back."""
+    left = ", ".join(f"{number(count)} to {clean(tier)}" for tier, count in section(swap, "swapped_out").items())
+    return f"{left}, {number(swap.get('restored'))} restored"
+
+
+def link_use(name: str, link: Mapping[str, Any]) -> str:
+    """Copies over one link: how many bytes, for how long, and how much of that beside compute."""
+    words = LINKS.get(name, clean(name))
+    failed = f", {number(link['failed'])} failed" if link.get("failed") else ""
+    time = f"{duration(link.get('busy_s'))}, {percent(link.get('overlap_share'))} of it beside compute"
+    return f"{words}: {number(link.get('copies'))} copies, {size(link.get('bytes'))} in {time}{failed}"
 
 
 def ending(requests: Mapping[str, Any]) -> str:

@@ -74,6 +74,18 @@ def duration(seconds: Any) -> str:
     return f"{number(seconds / 86_400)} d"
 
 
+def size(num_bytes: Any) -> str:
+    """Bytes in the largest decimal unit that leaves at least 1: B, kB, MB, GB, TB."""
+    if not is_number(num_bytes):
+        return DASH
+    value = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} TB"
+
+
 def brief(quantity: str) -> str:
     """A written quantity without the zeros that its precision added: `20.0 ms` reads `20 ms`."""
     figure, space, unit = quantity.partition(" ")

@@ -27,8 +27,8 @@ def replay(
         events: write the decision log there too.
         check: verify the laws of the run after every tick.
         leap: repeat decode steps in closed form; the results are the same either way.
-        options: model, hardware, tp, preset, policy, set, cost, cost_set, memory_percent, num_blocks, max_tokens,
-            rate_scale, limit, seed and slo, as `experiments.options.ReplayOptions` explains them.
+        options: model, hardware, tp, preset, policy, set, cost, cost_set, memory_percent, num_blocks, block_size,
+            max_tokens, rate_scale, limit, seed, slo and faults, as `experiments.options.ReplayOptions` explains them.
 
     Raises:
         UsageError: an option, a file or a combination of them is wrong.

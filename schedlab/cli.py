@@ -47,6 +47,9 @@ def replay(
     cost_set: list[str] = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable."),
     memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
     num_blocks: int = typer.Option(None, help="KV blocks of the pool, fewer than fit.", show_default="all that fit"),
+    block_size: int = typer.Option(
+        None, help="Tokens a block; short for --set block_size.", show_default="the preset's"
+    ),
     max_tokens: str = typer.Option(
         None,
         metavar="N|auto|oracle",
@@ -58,6 +61,12 @@ def replay(
     limit: int = typer.Option(None, help="Only the first rows; of a shipped model, so many rows.", show_default="all"),
     seed: int = typer.Option(None, help="Of a modelled trace.", show_default="0"),
     slo: str = typer.Option(None, metavar="ttft=2s,tpot=100ms", help="Latency targets: ttft, tpot, itl, e2e."),
+    faults: Path = typer.Option(
+        None,
+        metavar="PLAN.toml",
+        help="Inject failing steps, copies and clients as planned there.",
+        show_default="none",
+    ),
     out: Path = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/"),
     events: bool = typer.Option(False, "--events", help="Write every decision to events.jsonl."),
     check: bool = typer.Option(False, "--check", help="Verify the laws of the run after every tick."),
@@ -84,11 +93,13 @@ def replay(
         "cost_set": pairs("--cost-set", cost_set) if cost_set else None,
         "memory_percent": memory_percent,
         "num_blocks": num_blocks,
+        "block_size": block_size,
         "max_tokens": max_tokens,
         "rate_scale": rate_scale,
         "limit": limit,
         "seed": seed,
         "slo": pairs("--slo", slo.split(",")) if slo is not None else None,
+        "faults": faults,
     }
     from experiments.terminal import replay_on_terminal
 

@@ -14,7 +14,8 @@ from traces.report import ReadReport
 class TraceStats:
     """Facts of one pass over a trace; times in nanoseconds, `span_ns` from the first to the last arrival stamp.
 
-    `scattered_turns` counts later turns of a closed loop that do not follow their own session in the file.
+    `hash_block_tokens` is that of the last row with ids, `hash_block_sizes` are all that occur. `scattered_turns`
+    counts later turns of a closed loop that do not follow their own session in the file.
     """
 
     rows: int
@@ -27,6 +28,7 @@ class TraceStats:
     sessions: int
     has_hash_ids: bool
     hash_block_tokens: int
+    hash_block_sizes: tuple[int, ...]
     closed_loop: bool
     reordered_rows: int
     scattered_turns: int
@@ -69,6 +71,7 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
     last = previous = 0
     hashed = closed = False
     sessions: dict[str, None] = {}
+    block_sizes: dict[int, None] = {}
     for arrival, prompt, output, session, _, think, _, _, _, hash_ids, hash_block in records:
         rows += 1
         prompts += prompt
@@ -81,6 +84,7 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
             sessions[session] = None
         if hash_ids is not None:
             hashed, block_tokens = True, hash_block
+            block_sizes[hash_block] = None
         if think >= 0:
             closed = True
             scattered += session != before
@@ -105,6 +109,7 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
         sessions=len(sessions),
         has_hash_ids=hashed,
         hash_block_tokens=block_tokens,
+        hash_block_sizes=tuple(block_sizes),
         closed_loop=closed,
         reordered_rows=reordered,
         scattered_turns=scattered,

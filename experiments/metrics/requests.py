@@ -57,6 +57,7 @@ class RequestTable:
         self.tenant = _Words()
         self.session = _Words()
         self.recomputed_tokens = 0
+        self.cached_tokens_on_return = 0
 
     def __len__(self) -> int:
         return len(self.request_id)
@@ -85,6 +86,7 @@ class RequestTable:
         self.tenant.append(request.tenant)
         self.session.append(request.session)
         self.recomputed_tokens += sequence.num_recomputed_tokens
+        self.cached_tokens_on_return += sequence.num_cached_tokens_on_return
 
     def ended_by(self, *reasons: FinishReason) -> npt.NDArray[np.bool_]:
         """Which rows ended for one of `reasons`."""

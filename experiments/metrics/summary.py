@@ -133,6 +133,23 @@ class Summary:
         mean = ratio(usage.decode_tokens, usage.decode_steps)
         return present(mean=mean, peak=usage.peak_rows if usage.decode_steps else None)
 
+    def cache(self, cached_blocks: int, evicted_blocks: int) -> dict[str, Any]:
+        """Hits of the prefix cache, each request's once; those of a preempted one's return have a counter of their own.
+
+        The share is that of the prompts of all requests that were admitted.
+        """
+        table = self.requests
+        hits = as_numpy(table.cached_tokens)
+        looked_up = as_numpy(table.prompt_tokens)[as_numpy(table.admitted_ns) != NOT_YET]
+        return present(
+            hit_tokens=exact_sum(hits),
+            hit_share=ratio(exact_sum(hits), exact_sum(looked_up)),
+            hit_requests=int((hits > 0).sum()),
+            hit_tokens_on_return=table.cached_tokens_on_return,
+            cached_blocks=cached_blocks,
+            evicted_blocks=evicted_blocks,
+        )
+
     def _totals(self) -> dict[str, Any]:
         table, usage = self.requests, self.usage
         return present(

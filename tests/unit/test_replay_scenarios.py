@@ -194,4 +194,6 @@ def test_the_api_names_a_wrong_argument(options: dict[str, Any], named: str) -> 
 
 def test_shared_blocks_that_nobody_reuses_are_mentioned(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.csv", [(0, 40, 3, "7 8", 16)], f"{HEADER},hash_ids,hash_block_tokens")
-    assert any("there is no prefix cache" in note for note in replayed(trace).notes)
+    without = replayed(trace, set={"prefix_cache": False})
+    assert any("the prefix cache is off" in note for note in without.notes) and "cache" not in without.summary
+    assert not any("prefix cache" in note for note in replayed(trace).notes)
