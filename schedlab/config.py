@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from schedlab.errors import UsageError
 
+MOST_DEPTH_WEIGHT = 8
+
 
 class Fusion(StrEnum):
     """Which lanes of a tick run in one step."""
@@ -79,6 +81,13 @@ class SchedulerConfig:
             all on the device.
         prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
         cache_per_tenant: prompts of different tenants share nothing.
+        snapshot_slots: states of sequences that can be kept beside the cached blocks, where sequences carry a state; a
+            prompt skips cached blocks only up to one of them. 0 = none, and then nothing is skipped.
+        snapshot_interval_blocks: chunks end, and their state is saved for everybody, at multiples of so many blocks;
+            0 = only near the end of a prompt, for its own session.
+        snapshot_decode_blocks: a decode row's state is saved each time that it fills so many blocks; 0 = never.
+        snapshot_min_tokens: a state of fewer tokens is not worth a slot.
+        snapshot_depth_weight: what a token of depth counts beside one use or save, when one is to be evicted; 0..8.
     """
 
     max_num_seqs: int = 256
@@ -104,6 +113,11 @@ class SchedulerConfig:
     window_blocks: int = 0
     prefix_cache: bool = False
     cache_per_tenant: bool = False
+    snapshot_slots: int = 0
+    snapshot_interval_blocks: int = 256
+    snapshot_decode_blocks: int = 4
+    snapshot_min_tokens: int = 256
+    snapshot_depth_weight: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "max_model_len", "overcommit_percent"):
@@ -117,6 +131,11 @@ class SchedulerConfig:
             "swap_host_gib",
             "swap_disk_gib",
             "window_blocks",
+            "snapshot_slots",
+            "snapshot_interval_blocks",
+            "snapshot_decode_blocks",
+            "snapshot_min_tokens",
+            "snapshot_depth_weight",
         ):
             self._at_least(name, 0)
         self._at_least("watermark_tokens", -1)
@@ -145,6 +164,10 @@ class SchedulerConfig:
         self._refuse_idle_swap_space()
         if self.cache_per_tenant and not self.prefix_cache:
             raise UsageError("cache_per_tenant parts the prefix cache, and prefix_cache is off; leave one of them out")
+        if self.snapshot_slots and not self.prefix_cache:
+            raise UsageError("snapshot_slots serve the prefix cache, and prefix_cache is off; leave one of them out")
+        if self.snapshot_depth_weight > MOST_DEPTH_WEIGHT:
+            raise UsageError(f"snapshot_depth_weight is {self.snapshot_depth_weight}; give at most {MOST_DEPTH_WEIGHT}")
         if self.admission is AdmissionRule.COMMIT and self.watermark_blocks:
             raise UsageError("watermark_blocks belongs to admission=prompt; with commit use watermark_tokens")
         if self.admission is AdmissionRule.PROMPT and self.watermark_tokens >= 0:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from schedlab.batch import DecodeBatch
 from schedlab.errors import DeviceFault
 from schedlab.pace import Pace
-from schedlab.sequence import Sequence
+from schedlab.sequence import NOT_YET, Sequence
 
 FOREVER_NS = 1 << 62
 
@@ -34,7 +34,8 @@ class CopyOp(NamedTuple):
     """Move bytes of an image, for device links those of `blocks`; begins only when every ticket in `after` has ended.
 
     `request_id` names the image: a request has one at a time. `first_block` says which of the request's blocks the
-    first of `blocks` is, and for a copy from the disk to the host the first that is wanted.
+    first of `blocks` is, and for a copy from the disk to the host the first that is wanted. `slot`, if any, is where
+    the state lies that is part of the image.
     """
 
     kind: CopyKind
@@ -43,6 +44,7 @@ class CopyOp(NamedTuple):
     request_id: int
     after: tuple[Ticket, ...] = ()
     first_block: int = 0
+    slot: int = NOT_YET
 
 
 class Chunk(NamedTuple):
@@ -98,6 +100,8 @@ class DeviceFacts:
         num_blocks: blocks that can really be handed out.
         wants_dense_slots: it keeps state by slot and runs fastest on slots without gaps.
         block_bytes: size of one of them on each GPU, for copies, which every GPU makes for its own share.
+        state_bytes: size of the state beside its blocks that each sequence carries in its slot, on each GPU; 0 = none.
+            A chunk from position 0 begins with an empty one.
         window_tokens: how far back the windowed layers of its model look; None = all layers look at everything.
     """
 
@@ -105,6 +109,7 @@ class DeviceFacts:
     num_blocks: int
     window_tokens: int | None = None
     block_bytes: int = 0
+    state_bytes: int = 0
     wants_dense_slots: bool = False
 
 
@@ -128,6 +133,20 @@ class Device(Protocol):
 
     def move_slot(self, source: int, target: int) -> None:
         """Move what is kept in slot `source` to `target`, which is free. No step is in flight."""
+        ...
+
+    def save_state(self, slot: int, snapshot: int, num_tokens: int) -> None:
+        """Copy the state in `slot`, as it was when `num_tokens` tokens were computed, to the snapshot's slot.
+
+        That is as the step that has just ended left it, or one of its iterations. A device that cannot look back at
+        one does not repeat steps. No step is in flight; the scheduler may give `slot` away at once, since saves and
+        restores take effect in the order of the calls and before the step that follows.
+        """
+        ...
+
+    def restore_state(self, snapshot: int, slot: int) -> None:
+        """Copy a snapshot to `slot`, whose sequence goes on from there. In order as above, so a save that is called
+        later may overwrite the snapshot; and behind the copies that the step that follows names in `after`."""
         ...
 
     def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:

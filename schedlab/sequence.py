@@ -9,6 +9,7 @@ from schedlab.errors import IllegalTransition
 from schedlab.request import FinishReason, Request
 
 if TYPE_CHECKING:
+    from schedlab.memory.snapshots import Snapshot
     from schedlab.memory.swap import Image
     from schedlab.memory.window import Window
 
@@ -54,6 +55,7 @@ class Sequence:
         "block_table",
         "cached_prefix",
         "cached_prefix_version",
+        "cached_snapshot",
         "error",
         "finish_reason",
         "finished_ns",
@@ -69,6 +71,7 @@ class Sequence:
         "num_cached_tokens",
         "num_cached_tokens_on_return",
         "num_computed",
+        "num_found_blocks",
         "num_outputs",
         "num_preemptions",
         "num_prompt_tokens",
@@ -102,6 +105,9 @@ class Sequence:
         # The answer of the last lookup, good while the pool's version is the same. It holds no references.
         self.cached_prefix: list[int] = []
         self.cached_prefix_version = NOT_YET
+        # Where sequences carry a state: the snapshot behind that prefix, and the blocks of the prefix without one.
+        self.cached_snapshot: Snapshot | None = None
+        self.num_found_blocks = 0
         self.window: Window | None = None
         self.image: Image | None = None
         self.admission_index = NOT_YET

@@ -19,20 +19,25 @@ def cached_prefix(core: Scheduler, sequence: Sequence) -> list[int]:
     pool = core.pool
     if not isinstance(pool, CachingBlockPool):
         return []
-    if sequence.cached_prefix_version != pool.version:
-        most = (sequence.num_known - 1) // core.config.block_size
-        sequence.cached_prefix = pool.lookup(_keys(core, pool, sequence), most)
-        sequence.cached_prefix_version = pool.version
+    version = pool.version + (core.snapshots.version if core.snapshots is not None else 0)
+    if sequence.cached_prefix_version != version:
+        sequence.cached_prefix_version = version
+        sequence.cached_prefix = _look_up(core, pool, sequence)
     return sequence.cached_prefix
 
 
 def take_prefix(core: Scheduler, sequence: Sequence) -> None:
     """Start a sequence that has just got a seat behind its cached prefix."""
     found = cached_prefix(core, sequence)
+    if core.snapshots is not None:
+        core.snapshots.count_cut(sequence.num_found_blocks - len(found))
     if not found:
         return
     assert isinstance(core.pool, CachingBlockPool)
     core.pool.hold(found)
+    if core.snapshots is not None and sequence.cached_snapshot is not None:
+        core.snapshots.use(sequence.cached_snapshot, sequence.request.session)
+        core.device.restore_state(sequence.cached_snapshot.slot, sequence.slot)
     sequence.block_table = list(found)
     sequence.published_blocks = len(found)
     sequence.num_computed = len(found) * core.config.block_size
@@ -58,17 +63,34 @@ def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
     pool = core.pool
     if not isinstance(pool, CachingBlockPool) or sequence.keys is None or (sequence.window and sequence.window.start):
         return
-    full_blocks = sequence.num_computed // core.config.block_size
-    if full_blocks > len(sequence.keys):
-        keys = core.device.output_keys(sequence, len(sequence.keys), full_blocks, core.config.block_size)
-        sequence.keys += pool.in_namespace(keys, _namespace(core, sequence))
+    learn_output_keys(core, sequence, sequence.num_computed // core.config.block_size)
     publish_prompt(core, sequence)
+
+
+def learn_output_keys(core: Scheduler, sequence: Sequence, full_blocks: int) -> None:
+    """Ask the device for the keys of the first `full_blocks` blocks that are not known yet."""
+    pool, keys = core.pool, sequence.keys
+    if keys is not None and full_blocks > len(keys) and isinstance(pool, CachingBlockPool):
+        more = core.device.output_keys(sequence, len(keys), full_blocks, core.config.block_size)
+        keys += pool.in_namespace(more, _namespace(core, sequence))
 
 
 def forget_prefix(sequence: Sequence) -> None:
     """The sequence holds no blocks any more."""
     sequence.published_blocks = 0
     sequence.cached_prefix_version = -1
+
+
+def _look_up(core: Scheduler, pool: CachingBlockPool, sequence: Sequence) -> list[int]:
+    """Known blocks from the beginning; where sequences carry a state, as far as the deepest snapshot among them."""
+    keys, size = _keys(core, pool, sequence), core.config.block_size
+    found = pool.lookup(keys, (sequence.num_known - 1) // size)
+    if core.snapshots is None:
+        return found
+    sequence.num_found_blocks = len(found)
+    snapshot = core.snapshots.lookup(keys, len(found) * size, sequence.request.session)
+    sequence.cached_snapshot = snapshot
+    return found[: snapshot.num_tokens // size] if snapshot is not None else []
 
 
 def _keys(core: Scheduler, pool: CachingBlockPool, sequence: Sequence) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlab.batch import DecodeBatch
-from schedlab.core import stops
+from schedlab.core import snapshots, stops
 from schedlab.core.caching import publish_prompt
 from schedlab.core.plan import Lane, make_room_for_decoding
 from schedlab.device import FOREVER_NS, Chunk, Step, StepResult
@@ -72,8 +72,9 @@ def _step(
     repeat: int = 1,
     until_ns: int = FOREVER_NS,
 ) -> Step:
-    """A step that waits for the copies that still read the blocks it writes."""
-    return Step(chunks, decode, repeat, until_ns, core.pool.take_tickets())
+    """A step that waits for the copies that still read the blocks and slots it writes."""
+    readers, core.slot_readers = tuple(core.slot_readers), []
+    return Step(chunks, decode, repeat, until_ns, core.pool.take_tickets() + readers)
 
 
 def _run_length(core: Scheduler) -> tuple[int, int]:
@@ -130,6 +131,7 @@ def _chunk(core: Scheduler, sequence: Sequence, most: int, composed: list[Chunk]
         if not core.config.chunked_prefill:
             return None
         count = _aligned(core, start, count)
+    count = snapshots.cut_chunk(core, sequence, start, count)
     blocks = blocks_for(start + count, core.config.block_size) - len(sequence.block_table)
     if blocks > core.pool.free_blocks and not _make_room_for_chunk(core, sequence, blocks, composed):
         return None
@@ -171,6 +173,7 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
     _announce(core, step, result, context_tokens, start_step)
     if step.decode is not None:
         core.batch.newcomers.clear()
+        snapshots.after_decode(core)
         _end_rows(core, result)
     for chunk in step.chunks:
         _advance_chunk(core, chunk, result, now_ns)
@@ -236,6 +239,7 @@ def _advance_chunk(core: Scheduler, chunk: Chunk, result: StepResult, now_ns: in
     sequence.num_recomputed_tokens += max(0, min(end, sequence.recompute_until) - chunk.start)
     sequence.num_computed = end
     publish_prompt(core, sequence)
+    snapshots.after_chunk(core, sequence)
     if not chunk.samples:
         return
     reason = _sample(core, sequence, result, now_ns)

@@ -13,7 +13,7 @@ from sortedcontainers import SortedKeyList
 
 from schedlab.batch import DecodeBatch
 from schedlab.config import AdmissionRule, Fusion, PreemptionMode, ResumeRule, SchedulerConfig
-from schedlab.core import caching, end_tick, lanes, swapping, windows
+from schedlab.core import caching, end_tick, lanes, snapshots, swapping, windows
 from schedlab.core.limits import OutputLimits
 from schedlab.core.plan import Lane, Plan, make
 from schedlab.core.swapping import OpenCopy
@@ -62,6 +62,10 @@ class Scheduler:
         self.batch = DecodeBatch(config.block_size, device.facts.window_tokens)
         self.parked = SortedKeyList(key=lambda sequence: policy.resume_key(self.view, sequence))
         self.slots = SlotTable(config.max_num_seqs)
+        # Copies that still read slots which were given away since the last step.
+        self.slot_readers: list[Ticket] = []
+        self.snapshots = snapshots.pool_for(config, device.facts)
+        self.snapshot_schedule = snapshots.schedule_for(config, self.snapshots, self.batch)
         # Sequences whose content is on its way back, with the copy that brings it.
         self.restoring: OrderedDict[Sequence, Ticket] = OrderedDict()
         self.swap = SwapSpace(config.swap_host_gib * GIB, config.swap_disk_gib * GIB)
@@ -195,10 +199,10 @@ class Scheduler:
 
     def preempt(self, sequence: Sequence, reason: str) -> None:
         """Take seat and blocks from an owner; it computes its known tokens again when it returns."""
-        was_restoring = sequence.state is State.RESTORING
+        was_restoring, slot = sequence.state is State.RESTORING, sequence.slot
         self.unseat(sequence)
         if not was_restoring:
-            caching.publish_outputs(self, sequence)
+            self._leave_content(sequence, slot)
         self._forget_computed(sequence)
         freed_blocks = self._free_table(sequence)
         self.park(sequence, State.PREEMPTED)
@@ -238,6 +242,8 @@ class Scheduler:
         sequence.move_to(State.ACTIVE)
         self.batch.join(sequence, now_ns)
         self.limits.add(sequence)
+        if self.snapshot_schedule is not None:
+            self.snapshot_schedule.add(sequence)
         if self.ledger:
             self.ledger.start_growing(sequence)
 
@@ -253,11 +259,11 @@ class Scheduler:
 
     def end(self, sequence: Sequence, reason: FinishReason) -> None:
         """End a sequence in whatever state and give back all that it holds."""
-        state = sequence.state
+        state, slot = sequence.state, sequence.slot
         if state in (State.PREFILLING, State.ACTIVE, State.RESTORING):
             self.unseat(sequence)
             if state is not State.RESTORING and reason is not FinishReason.ERROR:
-                caching.publish_outputs(self, sequence)
+                self._leave_content(sequence, slot)
             self._free_table(sequence)
         elif state is State.PENDING:
             self.waiting.remove(sequence)
@@ -265,6 +271,7 @@ class Scheduler:
             self.parked.remove(sequence)
         swapping.drop_image(self, sequence)
         windows.drop_window(self, sequence)
+        snapshots.drop(self, sequence)
         if self.ledger and self.ledger.holds(sequence):
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
@@ -295,7 +302,9 @@ class Scheduler:
     def _seat(self, sequence: Sequence) -> None:
         sequence.admission_index = self._num_admissions
         self._num_admissions += 1
-        self.slots.claim(sequence)
+        reader = self.slots.claim(sequence)
+        if reader is not None:
+            self.slot_readers.append(reader)
         caching.take_prefix(self, sequence)
         sequence.reserved_blocks = self.view.prompt_blocks(sequence) - len(sequence.block_table)
         self.reserved_blocks += sequence.reserved_blocks
@@ -305,6 +314,8 @@ class Scheduler:
 
     def unseat(self, sequence: Sequence) -> None:
         """An owner leaves its seat; its blocks are still in its table."""
+        if sequence in self.restoring and self.device.facts.state_bytes:
+            self.slots.keep_open(sequence.slot, self.restoring[sequence])
         self.slots.release(sequence)
         if sequence.state is State.ACTIVE:
             if self.ledger:
@@ -316,6 +327,11 @@ class Scheduler:
             sequence.reserved_blocks = 0
         self.changes += 1
         self.progress = True
+
+    def _leave_content(self, sequence: Sequence, slot: int) -> None:
+        """What a sequence has computed can be found by others before it gives up its blocks."""
+        caching.publish_outputs(self, sequence)
+        snapshots.leave(self, sequence, slot)
 
     def _free_table(self, sequence: Sequence) -> int:
         ticket = self.restoring.pop(sequence, None)

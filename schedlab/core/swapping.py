@@ -46,16 +46,19 @@ def swap_out(core: Scheduler, sequence: Sequence, mode: PreemptionMode) -> bool:
     if sequence.state is not State.ACTIVE:
         return False
     num_blocks = len(sequence.block_table)
-    num_bytes = num_blocks * core.device.facts.block_bytes
+    num_bytes = image_bytes(core, sequence)
     tier = next((tier for tier in TIERS[mode] if core.swap.has_room(tier, num_bytes)), None)
     if tier is None:
         return False
+    slot = sequence.slot
     core.unseat(sequence)
     core.swap.take(tier, num_bytes)
     blocks, request_id = sequence.block_table, sequence.request_id
     saved = core.device.copy(
-        CopyOp(CopyKind.DEVICE_TO_HOST, tuple(blocks), num_bytes, request_id, (), _first_block(sequence))
+        CopyOp(CopyKind.DEVICE_TO_HOST, tuple(blocks), num_bytes, request_id, (), _first_block(sequence), slot)
     )
+    if core.device.facts.state_bytes:
+        core.slots.keep_open(slot, saved)
     image = sequence.image = Image(tier, num_blocks, num_bytes, saved)
     core.copies[saved.number] = OpenCopy(Purpose.SAVE, sequence, image)
     if tier is Tier.DISK:
@@ -76,16 +79,17 @@ def restore(core: Scheduler, sequence: Sequence) -> None:
     image = sequence.image
     assert image is not None
     core.unpark(sequence, State.RESTORING)
-    core.slots.claim(sequence)
+    reader = core.slots.claim(sequence)
     sequence.block_table = core.pool.allocate(image.num_blocks)
-    after = core.pool.take_tickets() + ((image.written,) if image.written is not None else ())
+    after = core.pool.take_tickets() + tuple(ticket for ticket in (image.written, reader) if ticket is not None)
     num_bytes, request_id, first = image.num_bytes, sequence.request_id, _first_block(sequence)
     if image.tier is Tier.DISK:
         staged = core.device.copy(CopyOp(CopyKind.DISK_TO_HOST, (), num_bytes, request_id, after, first))
         core.copies[staged.number] = OpenCopy(Purpose.STAGE, sequence, image)
         after += (staged,)
     blocks = tuple(sequence.block_table)
-    ticket = core.device.copy(CopyOp(CopyKind.HOST_TO_DEVICE, blocks, num_bytes, request_id, after, first))
+    copy = CopyOp(CopyKind.HOST_TO_DEVICE, blocks, num_bytes, request_id, after, first, sequence.slot)
+    ticket = core.device.copy(copy)
     core.copies[ticket.number] = OpenCopy(Purpose.RESTORE, sequence, image)
     core.restoring[sequence] = ticket
     for notify in core.bus.on_restoring:
@@ -99,6 +103,7 @@ def copy_ended(core: Scheduler, ticket: Ticket, error: str) -> None:
         return
     copy = core.copies.pop(ticket.number, None)
     core.pool.close(ticket)
+    core.slots.close(ticket)
     if copy is None or copy.sequence.image is not copy.image:
         return
     if copy.image.written is not None and copy.image.written.number == ticket.number:
@@ -114,6 +119,12 @@ def drop_image(core: Scheduler, sequence: Sequence) -> None:
     image, sequence.image = sequence.image, None
     if image is not None:
         core.swap.give_back(image.tier, image.num_bytes)
+
+
+def image_bytes(core: Scheduler, owner: Sequence) -> int:
+    """The size of an active sequence's image: its blocks, and the state that it carries beside them."""
+    facts = core.device.facts
+    return len(owner.block_table) * facts.block_bytes + facts.state_bytes
 
 
 def _first_block(sequence: Sequence) -> int:

@@ -5,42 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from schedlab.device import Ticket
 from schedlab.errors import InvariantViolation
 from schedlab.sequence import NOT_YET, Sequence
 
 
 class SlotTable:
-    """Gives each resident sequence one slot, the lowest free one. Law: no slot has two owners at any time."""
+    """Gives each resident sequence one slot, the lowest free one that no copy uses if there is any.
 
-    __slots__ = ("_free", "_num_used_ever", "_owners", "num_slots")
+    Law: no slot has two owners at any time.
+    """
+
+    __slots__ = ("_free", "_num_used_ever", "_open", "_owners", "num_slots")
 
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots
         self._free: list[int] = []
         self._num_used_ever = 0
         self._owners: dict[int, Sequence] = {}
+        # Slots whose state a copy still reads or writes, though their owner has left.
+        self._open: dict[int, Ticket] = {}
 
     def owner(self, slot: int) -> Sequence | None:
         """Who owns `slot`."""
         return self._owners.get(slot)
 
-    def claim(self, sequence: Sequence) -> None:
-        """Give a sequence without a slot the lowest free one.
+    def keep_open(self, slot: int, ticket: Ticket) -> None:
+        """A copy goes on with the state in `slot` after its owner has left."""
+        self._open[slot] = ticket
+
+    def close(self, ticket: Ticket) -> None:
+        """The copy has ended; one that uses no slot is none of its business. O(slots that copies use)."""
+        self._open = {slot: user for slot, user in self._open.items() if user is not ticket}
+
+    def claim(self, sequence: Sequence) -> Ticket | None:
+        """Give a sequence without a slot a free one. Who writes there must wait for the copy that is returned, if any.
 
         Raises:
             InvariantViolation: it has one, or all are owned; seats are never more than slots.
         """
         if sequence.slot != NOT_YET:
             raise InvariantViolation(f"{sequence} has slot {sequence.slot} already")
-        if self._free:
-            slot = heappop(self._free)
-        elif self._num_used_ever < self.num_slots:
+        slot = self._take_closed(self.num_slots)
+        if slot is None and self._num_used_ever < self.num_slots:
             slot = self._num_used_ever
             self._num_used_ever += 1
-        else:
+        elif slot is None and self._free:
+            slot = heappop(self._free)
+        if slot is None:
             raise InvariantViolation(f"all {self.num_slots} slots are owned")
         self._owners[slot] = sequence
         sequence.slot = slot
+        return self._open.pop(slot, None)
 
     def release(self, sequence: Sequence) -> None:
         """Take a sequence's slot away.
@@ -57,15 +73,26 @@ class SlotTable:
         """Move survivors whose slot is `count` or more into free slots below, each as (sequence, from, to).
 
         The target belongs to the sequence before the caller copies anything, and the source only after it has: nobody
-        else can get either meanwhile. Slots that anyone owns, prefilling ones too, are no targets; so the result may
-        stay less than dense.
+        else can get either meanwhile. Slots that anyone owns, prefilling ones too, or that a copy uses are no targets;
+        so the result may stay less than dense.
         """
         for sequence in survivors:
-            if sequence.slot < count or not self._free or self._free[0] >= count:
+            target = self._take_closed(count) if sequence.slot >= count else None
+            if target is None:
                 continue
-            source, target = sequence.slot, heappop(self._free)
+            source, sequence.slot = sequence.slot, target
             self._owners[target] = sequence
-            sequence.slot = target
             yield sequence, source, target
             del self._owners[source]
             heappush(self._free, source)
+
+    def _take_closed(self, limit: int) -> int | None:
+        """The lowest free slot below `limit` that no copy uses."""
+        free = self._free
+        passed = []
+        while free and free[0] in self._open:
+            passed.append(heappop(free))
+        slot = heappop(free) if free and free[0] < limit else None
+        for one in passed:
+            heappush(free, one)
+        return slot

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from schedlab.config import SchedulerConfig
 from schedlab.core.caching import cached_prefix
+from schedlab.core.swapping import image_bytes
 from schedlab.device import CopyKind
 from schedlab.memory.blocks import blocks_for
 from schedlab.memory.swap import Tier
@@ -103,7 +104,7 @@ class View:
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
         """Time to copy an active sequence's blocks to `tier` and back, as the links stand; None without room there."""
         core = self._core
-        num_bytes = len(owner.block_table) * core.device.facts.block_bytes
+        num_bytes = image_bytes(core, owner)
         if not core.swap.has_room(tier, num_bytes):
             return None
         kinds = [CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE]
