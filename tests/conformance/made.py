@@ -7,6 +7,7 @@ from typing import Any
 
 from schedlab.request import Prompt, Request
 from tests.conformance.scenario import NS_PER_MS, Ask, Case, Dropped
+from tests.conformance.texts import OWN, Texts
 
 
 def made_case(
@@ -19,9 +20,10 @@ def made_case(
     return Case("made", "", "made by rule", setup, config or {}, asks, cancels, {}, "")
 
 
-def ask(request_id: int, prompt: int, max_tokens: int, at_ns: int = 0, name: str = "", **fields: Any) -> Ask:
-    """A request that runs to its limit, called R<id> unless it has a name."""
-    request = Request(request_id, Prompt(prompt), max_tokens, at_ns, **fields)
+def ask(request_id: int, prompt: int | Prompt, max_tokens: int, at_ns: int = 0, name: str = "", **fields: Any) -> Ask:
+    """A request that runs to its limit, called R<id> unless it has a name; `prompt` may be tokens that nobody has."""
+    prompt = Prompt(prompt) if isinstance(prompt, int) else prompt
+    request = Request(request_id, prompt, max_tokens, at_ns, **fields)
     return Ask(name or f"R{request_id}", request, at_ns, None, None)
 
 
@@ -32,6 +34,17 @@ def crowd(count: int, seed: int, ids: list[int] | None = None) -> tuple[Ask, ...
         at_ns += random.choice((0, 300_000, 1_000_000))
         prompt, outputs, priority = random.randint(1, 60), random.randint(1, 30), random.randint(0, 3)
         asks.append(ask(ids[index] if ids else index, prompt, outputs, at_ns, priority=priority))
+    return tuple(asks)
+
+
+def readers(count: int, seed: int, texts: int = 6) -> tuple[Ask, ...]:
+    """The same kind of crowd, each with a beginning of one of a few texts and an own end, in one of two namespaces."""
+    random, at_ns, library, asks = Random(seed), 0, Texts(), []
+    for index in range(count):
+        at_ns += random.choice((0, 300_000, 1_000_000))
+        pieces = [(f"text{random.randrange(texts)}", random.randint(1, 50)), (OWN, random.randint(0, 20))]
+        prompt, salt = library.prompt(pieces, str(index)), random.choice(("", "", "salt"))
+        asks.append(ask(index, prompt, random.randint(1, 30), at_ns, cache_salt=salt, priority=random.randint(0, 3)))
     return tuple(asks)
 
 
