@@ -15,13 +15,15 @@ from schedlab.errors import UsageError
 from schedlab.memory.reserve import DoesNotFit, MemoryNeeds, MemoryPlan, plan_memory
 from schedlab.memory.workspace import graph_bytes, peak_activation_bytes
 from schedlab.policies.base import Policy
-from schedlab.policies.presets import Preset, find_preset
+from schedlab.policies.presets import find_preset
 from schedlab.policies.registry import build
 
 _UNKNOWN_POOL_BLOCKS = 1 << 30
+# Of a model with recurrent layers and a prefix cache; the default of Metrale Engine 1.0.0-beta-preview.
+DEFAULT_SNAPSHOT_SLOTS = 16
 
 
-def plan_for(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape, snapshot_slots: int = 0) -> MemoryPlan:
+def plan_for(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape) -> MemoryPlan:
     """How each GPU's memory is divided for a replay with these options.
 
     Raises:
@@ -29,7 +31,7 @@ def plan_for(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape, 
             message then has the numbers and what would fit.
     """
     try:
-        return _plan(options, hardware, model, snapshot_slots)
+        return _plan(options, hardware, model)
     except DoesNotFit as short:
         ways = list(_ways_out(options, hardware, model))
         fits = f"it fits with {' or with '.join(ways)}" if ways else "no length, --tp or number of sequences fits"
@@ -38,39 +40,56 @@ def plan_for(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape, 
 
 
 def scheduler_for(
-    options: ReplayOptions, model: ModelShape, num_blocks: int = _UNKNOWN_POOL_BLOCKS
+    options: ReplayOptions, model: ModelShape, memory: MemoryPlan | None = None, num_blocks: int = _UNKNOWN_POOL_BLOCKS
 ) -> tuple[SchedulerConfig, Policy, dict[str, Any]]:
     """The scheduler's configuration, its policy and the policy's parameters for a pool of so many blocks.
+
+    It has as many state snapshots as *memory* has room for; without a plan, as many as are wanted.
 
     Raises:
         UsageError: an unknown or unfit setting.
     """
     preset = find_preset(options.preset)
     settings = options.settings
-    if model.recurrent is not None:
-        settings = _without_prefix_cache(settings, preset, model)
-    return build(
-        preset,
-        options.policy or preset.policy,
-        settings,
-        num_blocks=num_blocks,
-        max_model_len=_max_model_len(options, model),
-    )
 
-
-def no_prefix_cache(model: ModelShape) -> str:
-    """Why a hybrid's prompts are computed whole."""
-    return f"the prefix cache is off: {model.name} has recurrent layers, whose state the blocks of a prefix do not hold"
-
-
-def _without_prefix_cache(settings: dict[str, str], preset: Preset, model: ModelShape) -> dict[str, str]:
-    """Blocks alone restore no recurrent state, so a hit would compute something else than the prompt."""
-    if settings.get("prefix_cache", "false").lower() in ("true", "1", "yes", "on"):
-        raise UsageError(
-            f"--set prefix_cache={settings['prefix_cache']}: {model.name} has recurrent layers, whose state the blocks "
-            "of a prefix do not hold; leave it out"
+    def with_snapshots(slots: int | None) -> tuple[SchedulerConfig, Policy, dict[str, Any]]:
+        return build(
+            preset,
+            options.policy or preset.policy,
+            settings if slots is None else {**settings, "snapshot_slots": str(slots)},
+            num_blocks=num_blocks,
+            max_model_len=_max_model_len(options, model),
         )
-    return {**settings, "prefix_cache": "false"} if preset.fields.get("prefix_cache") else settings
+
+    built = with_snapshots(None)
+    if model.recurrent is None:
+        _refuse_snapshots(settings, model)
+        return built
+    slots = built[0].snapshot_slots
+    if built[0].prefix_cache and "snapshot_slots" not in settings:
+        slots = DEFAULT_SNAPSHOT_SLOTS
+    return with_snapshots(slots if memory is None else min(slots, memory.snapshot_slots))
+
+
+def about_snapshots(model: ModelShape, scheduler: SchedulerConfig, wanted_slots: int) -> Iterator[str]:
+    """How much of a hybrid's prompts the prefix cache can save."""
+    state = f"{model.name} has recurrent layers, whose state the blocks of a prefix do not hold"
+    if not scheduler.prefix_cache:
+        yield f"every prompt is computed whole: the prefix cache is off; {state}"
+    elif not scheduler.snapshot_slots:
+        yield f"every prompt is computed whole: {state}, and no state snapshots are kept"
+    else:
+        yield f"{state}: a prompt skips cached blocks up to one of {scheduler.snapshot_slots:,} state snapshots"
+    if scheduler.snapshot_slots < wanted_slots:
+        yield f"{wanted_slots:,} state snapshots asked for, {scheduler.snapshot_slots:,} leave KV its floor"
+
+
+def _refuse_snapshots(settings: dict[str, str], model: ModelShape) -> None:
+    for name in settings:
+        if name.startswith("snapshot_"):
+            raise UsageError(
+                f"--set {name}: {model.name} has no recurrent layers, so there is no state to keep; leave it out"
+            )
 
 
 def _max_model_len(options: ReplayOptions, model: ModelShape) -> int:
@@ -84,7 +103,7 @@ def _max_model_len(options: ReplayOptions, model: ModelShape) -> int:
     return int(text)
 
 
-def _plan(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape, snapshot_slots: int = 0) -> MemoryPlan:
+def _plan(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape) -> MemoryPlan:
     scheduler, tp = scheduler_for(options, model)[0], options.tp
     return plan_memory(
         MemoryNeeds(
@@ -96,7 +115,7 @@ def _plan(options: ReplayOptions, hardware: HardwareSpec, model: ModelShape, sna
             max_model_len=scheduler.max_model_len,
             max_num_seqs=scheduler.max_num_seqs,
             state_bytes_per_seq=model.state_bytes(tp),
-            snapshot_slots=snapshot_slots,
+            snapshot_slots=scheduler.snapshot_slots,
             graphs_bytes=graph_bytes(kernels(model, tp), scheduler.max_num_seqs),
             utilisation_percent=options.utilisation_percent,
         )

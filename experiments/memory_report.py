@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from backends.sim.specs.hardware import find_hardware
 from backends.sim.specs.models import find_model
 from backends.sim.specs.shape import ModelShape
-from experiments.memory import no_prefix_cache, plan_for, scheduler_for
+from experiments.memory import about_snapshots, plan_for, scheduler_for
 from experiments.options import ReplayOptions, options_from
 from schedlab.config import SchedulerConfig
 from schedlab.errors import UsageError
@@ -34,20 +34,20 @@ _SOURCES = {
 
 
 def memory_plan(
-    given: Mapping[str, Any], *, max_num_seqs: int | None = None, snapshot_slots: int = 0
+    given: Mapping[str, Any], *, max_num_seqs: int | None = None, snapshot_slots: int | None = None
 ) -> dict[str, Any]:
     """The plan of a replay with these options as JSON values; `given` is as for `options_from`.
 
-    *max_num_seqs* stands for `--set max_num_seqs`, *snapshot_slots* are wanted beside a hybrid's slots.
+    *max_num_seqs* and *snapshot_slots* stand for `--set` of the same name.
 
     Raises:
         UsageError: an option is wrong, or not one sequence of `max_model_len` fits.
     """
-    options = options_from(_with_seats(given, max_num_seqs))
+    short = {"max_num_seqs": max_num_seqs, "snapshot_slots": snapshot_slots}
+    options = options_from(_with_settings(given, short))
     hardware, model = find_hardware(options.hardware), find_model(options.model)
-    _check_snapshots(snapshot_slots, model)
-    plan = plan_for(options, hardware, model, snapshot_slots)
-    scheduler = scheduler_for(options, model, plan.num_blocks)[0]
+    plan = plan_for(options, hardware, model)
+    scheduler = scheduler_for(options, model, plan, plan.num_blocks)[0]
     how = _how(options, model, scheduler, plan)
     return {
         "model": model.name,
@@ -62,7 +62,7 @@ def memory_plan(
             {"owner": name, "bytes": amount, "how": how[name], "source": _SOURCES[name]}
             for name, amount in plan.owners.items()
         ],
-        "notes": _notes(model, snapshot_slots, plan),
+        "notes": _notes(options, model, scheduler),
     }
 
 
@@ -91,20 +91,14 @@ def print_plan(console: Console, document: Mapping[str, Any]) -> None:
             console.print(f"source: {one['owner']}: {one['source']}", markup=False)
 
 
-def _with_seats(given: Mapping[str, Any], max_num_seqs: int | None) -> dict[str, Any]:
-    if max_num_seqs is None:
-        return dict(given)
+def _with_settings(given: Mapping[str, Any], short: Mapping[str, int | None]) -> dict[str, Any]:
     settings = dict(given.get("set") or {})
-    if "max_num_seqs" in settings:
-        raise UsageError("--max-num-seqs and --set max_num_seqs are the same; give one of them")
-    return {**given, "set": {**settings, "max_num_seqs": str(max_num_seqs)}}
-
-
-def _check_snapshots(snapshot_slots: int, model: ModelShape) -> None:
-    if snapshot_slots < 0:
-        raise UsageError(f"--snapshot-slots is {snapshot_slots}; give at least 0")
-    if snapshot_slots and model.recurrent is None:
-        raise UsageError(f"--snapshot-slots: {model.name} has no recurrent layers, so there is no state to keep")
+    for name, value in short.items():
+        if value is not None and name in settings:
+            raise UsageError(f"--{name.replace('_', '-')} and --set {name} are the same; give one of them")
+        if value is not None:
+            settings[name] = str(value)
+    return {**given, "set": settings}
 
 
 def _how(options: ReplayOptions, model: ModelShape, scheduler: SchedulerConfig, plan: MemoryPlan) -> dict[str, str]:
@@ -123,13 +117,10 @@ def _how(options: ReplayOptions, model: ModelShape, scheduler: SchedulerConfig, 
     }
 
 
-def _notes(model: ModelShape, snapshot_slots: int, plan: MemoryPlan) -> list[str]:
-    notes = []
-    if model.recurrent is not None:
-        notes.append(no_prefix_cache(model))
-    if plan.snapshot_slots < snapshot_slots:
-        notes.append(f"{snapshot_slots:,} state snapshots asked for, {plan.snapshot_slots:,} leave KV its floor")
-    return notes
+def _notes(options: ReplayOptions, model: ModelShape, scheduler: SchedulerConfig) -> list[str]:
+    if model.recurrent is None:
+        return []
+    return list(about_snapshots(model, scheduler, scheduler_for(options, model)[0].snapshot_slots))
 
 
 def _pool(document: Mapping[str, Any]) -> str:

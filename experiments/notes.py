@@ -7,7 +7,7 @@ from typing import Any
 
 from backends.sim.links import HOST_LINK_PERCENT
 from experiments import truth
-from experiments.memory import no_prefix_cache
+from experiments.memory import about_snapshots, scheduler_for
 from experiments.setup import Setup
 from schedlab.device import CopyKind
 
@@ -26,7 +26,8 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
         yield truth.sentence()
     yield setup.limit.sentence()
     if setup.model.recurrent is not None:
-        yield no_prefix_cache(setup.model)
+        wanted = scheduler_for(setup.options, setup.model)[0].snapshot_slots
+        yield from about_snapshots(setup.model, setup.scheduler, wanted)
     elif setup.workload.stats.has_hash_ids and not setup.scheduler.prefix_cache:
         yield "the trace names shared prompt blocks, but every prompt is computed whole: the prefix cache is off"
     if "swap" in summary:

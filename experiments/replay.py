@@ -90,13 +90,23 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
         raise Stalled(core.why_stalled() if core.sequences else "the run has ended before its last request came")
     unsent_turns = source.unsent_turns if isinstance(source, SessionSource) else 0
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
-    left = Left(unsent_turns, core.pool.cached_blocks, core.pool.num_evicted, injected() if injected else None)
+    left = Left(
+        unsent_turns,
+        core.pool.cached_blocks,
+        core.pool.num_evicted,
+        core.snapshots.counts() if core.snapshots is not None else None,
+        injected() if injected else None,
+    )
     return ReplayResult(setup, observers, left, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
 
 
 def _device(setup: Setup, clock: SimClock, outputs: Lengths) -> SimDevice:
     facts = DeviceFacts(
-        setup.hardware.name, setup.num_blocks, setup.cost.window_tokens, block_bytes=setup.memory.block_bytes
+        setup.hardware.name,
+        setup.num_blocks,
+        setup.cost.window_tokens,
+        block_bytes=setup.memory.block_bytes,
+        state_bytes=setup.memory.state_bytes_per_seq,
     )
     if setup.faults.is_empty:
         return SimDevice(clock, setup.cost, outputs, facts, Links(clock, setup.links))

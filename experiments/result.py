@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """What a run leaves beside what its observers saw; `injected` counts its faults, if any were planned."""
+    """What a run leaves beside what its observers saw.
+
+    `snapshots` counts what became of them where sequences carry a state; `injected` counts faults, if any were planned.
+    """
 
     unsent_turns: int
     cached_blocks: int
     evicted_blocks: int
+    snapshots: dict[str, int] | None
     injected: dict[str, Any] | None
 
 
@@ -94,6 +98,8 @@ def _memory_under_pressure(
     scheduler = setup.scheduler
     if scheduler.prefix_cache and setup.workload.stats.has_hash_ids:
         sections["cache"] = summary.cache(left.cached_blocks, left.evicted_blocks)
+        if left.snapshots is not None:
+            sections["snapshots"] = left.snapshots
     if scheduler.preemption is not PreemptionMode.RECOMPUTE or scheduler.window_blocks:
         sections["swap"] = observers.traffic.to_dict()
     if left.injected is not None:

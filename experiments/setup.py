@@ -60,7 +60,7 @@ def prepare(options: ReplayOptions) -> Setup:
     hardware, model = find_hardware(options.hardware), find_model(options.model)
     memory = plan_for(options, hardware, model)
     num_blocks = _pool(options, memory)
-    scheduler, policy, parameters = scheduler_for(options, model, num_blocks)
+    scheduler, policy, parameters = scheduler_for(options, model, memory, num_blocks)
     cost = build_cost(options.cost, hardware, model, options.tp, options.cost_set)
     workload = open_workload(options)
     if scheduler.prefix_cache:

@@ -106,6 +106,8 @@ def under_pressure(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = []
     if cache := section(summary, "cache"):
         rows.append(("prefix cache", cache_hits(cache)))
+    if snapshots := section(summary, "snapshots"):
+        rows.append(("state snapshots", snapshot_use(snapshots)))
     if swap := section(summary, "swap"):
         rows.append(("swap", swaps(swap)))
         rows += [("", link_use(name, section(section(swap, "links"), name))) for name in section(swap, "links")]
@@ -123,6 +125,15 @@ def cache_hits(cache: Mapping[str, Any]) -> str:
     again = f"{number(cache.get('hit_tokens_on_return'))} more on return"
     blocks = f"{number(cache.get('cached_blocks'))} blocks cached, {number(cache.get('evicted_blocks'))} evicted"
     return f"{found}, {again}; {blocks}"
+
+
+def snapshot_use(snapshots: Mapping[str, Any]) -> str:
+    """What the saved states of a hybrid's sequences were good for, and what their lack cost."""
+    saved, used, evicted = (number(snapshots.get(what)) for what in ("saved", "used", "evicted"))
+    lost = (
+        f"{number(snapshots.get('cut_hits'))} hits cut for want of one ({number(snapshots.get('cut_tokens'))} tokens)"
+    )
+    return f"{saved} saved in {number(snapshots.get('slots'))} slots, {used} used, {evicted} evicted, {lost}"
 
 
 def swaps(swap: Mapping[str, Any]) -> str:

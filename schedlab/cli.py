@@ -125,7 +125,11 @@ def memory(
     ),
     memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
     max_num_seqs: int = typer.Option(None, help="Seats; short for --set max_num_seqs.", show_default="the preset's"),
-    snapshot_slots: int = typer.Option(0, help="State snapshots of a hybrid model, as far as KV keeps its floor."),
+    snapshot_slots: int = typer.Option(
+        None,
+        help="State snapshots of a hybrid model, as far as KV keeps its floor; short for --set snapshot_slots.",
+        show_default="16",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Say who owns each byte of a GPU's memory, and how many KV blocks that leaves; a replay plans the same way."""

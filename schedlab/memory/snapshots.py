@@ -103,6 +103,18 @@ class SnapshotPool:
         self.num_cut_hits += blocks > 0
         self.num_cut_blocks += blocks
 
+    def counts(self) -> dict[str, int]:
+        """What has happened so far. `cut`: hits that lost cached tokens for want of a snapshot, and the tokens."""
+        return {
+            "slots": self.num_slots,
+            "used_slots": self.used_slots,
+            "saved": self.num_saved,
+            "used": self.num_used,
+            "evicted": self.num_evicted,
+            "cut_hits": self.num_cut_hits,
+            "cut_tokens": self.num_cut_blocks * self._block_size,
+        }
+
     def refresh(self, key: int, session: str) -> bool:
         """Is there a snapshot of that key already that `session` may use? Then it is the most recent one now."""
         known = self._by_key.get(key)

@@ -35,7 +35,8 @@ def test_json_names_every_owner_with_its_count_and_source(monkeypatch: MonkeyPat
     assert sum(one["bytes"] for one in document["owners"]) == document["total_bytes"]
     for one in document["owners"]:
         assert one.keys() == {"owner", "bytes", "how", "source"} and one["how"] and one["source"]
-    assert any("the prefix cache is off" in note for note in document["notes"])
+    assert document["snapshot_slots"] == 16
+    assert any("up to one of 16 state snapshots" in note for note in document["notes"])
 
 
 def test_the_table_shows_owners_pool_and_sources(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
@@ -58,8 +59,13 @@ def test_seats_are_set_by_either_name_but_not_both(monkeypatch: MonkeyPatch, cap
 
 def test_snapshots_are_planned_for_hybrids_and_cut_at_the_floor(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
     hybrid = ("--model", "granite-4.0-h-tiny", "--hardware", "h100", "--max-num-seqs", 16)
-    without, some = planned(monkeypatch, capsys, *hybrid), planned(monkeypatch, capsys, *hybrid, "--snapshot-slots", 50)
-    assert some["snapshot_slots"] == 50 and some["num_blocks"] < without["num_blocks"]
+    plans = [planned(monkeypatch, capsys, *hybrid, "--snapshot-slots", slots) for slots in (0, 16, 50)]
+    assert [plan["snapshot_slots"] for plan in plans] == [0, 16, 50]
+    assert plans[0]["num_blocks"] > plans[1]["num_blocks"] > plans[2]["num_blocks"]
+    assert plans[1] == planned(monkeypatch, capsys, *hybrid)
+    assert plans[2] == planned(monkeypatch, capsys, *hybrid, "--set", "snapshot_slots=50")
+    owners = {one["owner"]: one["bytes"] for one in plans[2]["owners"]}
+    assert owners["state snapshots"] == 50 * plans[2]["state_bytes_per_seq"] > 0
     cut = planned(monkeypatch, capsys, *hybrid, "--snapshot-slots", 10**6)
     assert cut["kv_tokens"] >= max(16 * 4096, cut["max_model_len"])
     assert any("1,000,000 state snapshots asked for" in note for note in cut["notes"])
@@ -71,12 +77,15 @@ def test_snapshots_are_planned_for_hybrids_and_cut_at_the_floor(monkeypatch: Mon
         (["--model", "llama-3.1-8b", "--hardware", "l4"], "--set max_model_len=32704"),
         (["--model", "llama-3-70b"], "it fits with --tp 2"),
         (["--max-num-seqs", "0"], "max_num_seqs is 0"),
-        (["--snapshot-slots", "-1"], "--snapshot-slots is -1"),
+        (["--model", "granite-4.0-h-tiny", "--snapshot-slots", "-1"], "snapshot_slots is -1"),
+        (["--snapshot-slots", "4", "--set", "snapshot_slots=4"], "give one of them"),
+        (["--set", "snapshot_min_tokens=64"], "--set snapshot_min_tokens: Llama-3-8B has no recurrent layers"),
+        (["--model", "granite-4.0-h-tiny", "--preset", "met", "--snapshot-slots", "4"], "prefix_cache is off"),
+        (["--model", "granite-4.0-h-tiny", "--set", "snapshot_depth_weight=9"], "give at most 8"),
         (["--snapshot-slots", "4"], "has no recurrent layers"),
         (["--memory-percent", "0"], "--memory-percent is 0"),
         (["--tp", "3"], "--tp 3"),
         (["--model", "granite-4.0-h-tiny", "--tp", "8"], "48 recurrent heads"),
-        (["--model", "granite-4.0-h-tiny", "--set", "prefix_cache=true"], "has recurrent layers"),
     ],
 )
 def test_a_bad_plan_is_refused_in_one_line(
@@ -99,12 +108,14 @@ def test_a_replay_plans_as_the_command_does(monkeypatch: MonkeyPatch, capsys: Ca
 
 @pytest.mark.parametrize("preset", ["vllm", "met", "sarathi", "orca"])
 @pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "nemotron-h-8b", "granite-4.0-h-small", "granite-4.0-h-tiny"])
-def test_every_hybrid_replays_without_a_prefix_cache_and_says_so(tmp_path: Path, model: str, preset: str) -> None:
+def test_every_hybrid_replays_and_says_what_its_prefix_cache_can_do(tmp_path: Path, model: str, preset: str) -> None:
     trace = small_trace(tmp_path / "trace.csv", 12)
     result = api.replay(trace, model=model, hardware="h200", tp=4, preset=preset, check=True)
     assert result.summary["requests"]["finished"]["stop"] == 12
-    assert result.config["scheduler"]["prefix_cache"] is False
-    assert any("the prefix cache is off" in note for note in result.notes)
+    scheduler = result.config["scheduler"]
+    assert (scheduler["prefix_cache"], scheduler["snapshot_slots"]) == ((True, 16) if preset == "vllm" else (False, 0))
+    said = "up to one of 16 state snapshots" if preset == "vllm" else "the prefix cache is off"
+    assert any(said in note for note in result.notes)
 
 
 def test_a_hybrid_leaps_as_it_steps(tmp_path: Path) -> None:
