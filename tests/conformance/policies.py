@@ -1,14 +1,16 @@
-"""Policies of tests: a gate that opens and closes with the clock."""
+"""Policies of tests: a gate that opens and closes with the clock, and room made for whoever is next in line."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence as List
 from typing import Any
 
 from schedlab.config import SchedulerConfig
 from schedlab.device import FOREVER_NS
-from schedlab.policies.base import Policy
+from schedlab.policies.base import Policy, StaticPolicy
 from schedlab.policies.priority import Priority
 from schedlab.policies.view import View
+from schedlab.sequence import Sequence, State
 
 NS_PER_MS = 1_000_000
 
@@ -56,4 +58,20 @@ class ThrottleUnlessFull(Throttle):
         return view.now_ns
 
 
-POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Throttle, ThrottleUnlessFull)}
+class MakeRoom(StaticPolicy):
+    """Decoding rows give way to a newcomer that does not fit: those with the most blocks first, the last of equals."""
+
+    name = "make_room"
+
+    def make_way(self, view: View, sequence: Sequence) -> List[Sequence]:
+        decoding = [owner for owner in view.owners() if owner.state is State.ACTIVE]
+        blocks, victims = view.free_blocks - view.reserved_blocks, list[Sequence]()
+        for owner in sorted(decoding, key=lambda owner: (-len(owner.block_table), -owner.admission_index)):
+            if blocks >= view.missing_blocks(sequence):
+                break
+            victims.append(owner)
+            blocks += len(owner.block_table)
+        return victims if blocks >= view.missing_blocks(sequence) else ()
+
+
+POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Throttle, ThrottleUnlessFull, MakeRoom)}

@@ -1,7 +1,7 @@
 """S37: an allocation that fails gives back nothing because it has taken nothing.
 
-Sources: inference-sim/inference-sim#200 <https://github.com/inference-sim/inference-sim/issues/200>, neuralmagic/vllm#92
-<https://github.com/neuralmagic/vllm/pull/92>.
+Sources: inference-sim/inference-sim#200 <https://github.com/inference-sim/inference-sim/issues/200>,
+neuralmagic/vllm#92 <https://github.com/neuralmagic/vllm/pull/92>.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_s37_an_allocation_that_fails_at_any_block_changes_nothing(free: int, mi
 @pytest.mark.parametrize("held_hits", range(4))
 @pytest.mark.parametrize("idle", range(5))
 def test_s37_a_failure_behind_cached_hits_leaves_the_cache_as_it_was(idle: int, held_hits: int, missing: int) -> None:
-    """Of 12 blocks, 3 cached ones are held, `idle` others are not, 2 are empty. A newcomer holds its hits and then fails."""
+    """Of 12 blocks 3 cached ones are held, `idle` others are not, 2 are empty. A newcomer takes its hits and fails."""
     pool = CachingBlockPool(12)
     table = pool.allocate(3)
     pool.publish([1, 2, 3], table, 0, 3)

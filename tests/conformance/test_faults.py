@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from backends.sim.device import StepTicket
@@ -11,6 +13,7 @@ from tests.conformance import harness
 from tests.conformance.made import ask, made_case
 from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import Ask
+from tests.conformance.texts import Texts
 
 SEPARATE = {"fusion": "none", "max_num_seqs": 2}
 
@@ -58,3 +61,26 @@ def test_a_row_that_joined_before_a_failed_prefill_still_decodes(monkeypatch: py
     run = _run(monkeypatch, (ask(0, 8, 4), ask(1, 8, 4)), SEPARATE, failing=2)
     assert _reasons(run) == {"R0": "length", "R1": "error"}
     assert len(run.lived["R0"].token_ns) == 4
+
+
+def test_nothing_of_a_failed_step_or_of_whoever_ended_with_an_error_can_be_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R0's second piece of 32 fails behind a good one; R1 has the same text and finds the good piece only."""
+    prompt = Texts().prompt([("common", 96)], "")
+    asks = (ask(0, prompt, 4), ask(1, prompt, 4, at_ns=10_000_000))
+    config = {"prefix_cache": True, "max_num_batched_tokens": 32, "max_num_seqs": 4}
+    run = _run(monkeypatch, asks, config, failing=2)
+    assert _reasons(run) == {"R0": "error", "R1": "length"}
+    assert run.lived["R1"].cached == 32
+    assert len(run.lived["R1"].token_ns) == 4
+
+
+def test_outputs_of_whoever_ended_with_an_error_cannot_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R0's prompt of 32 is in the cache before its decoding fails; the 20 outputs that the next turn knows are not."""
+    texts = Texts()
+    first, second = texts.prompt([("talk", 32)], ""), texts.prompt([("talk", 60)], "")
+    asks = (replace(ask(0, first, 28), then="R1"), ask(1, second, 4, at_ns=50_000_000))
+    run = _run(monkeypatch, asks, {"prefix_cache": True}, failing=20)
+    assert _reasons(run) == {"R0": "error", "R1": "length"}
+    assert run.lived["R1"].cached == 32

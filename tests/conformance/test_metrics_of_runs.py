@@ -13,9 +13,9 @@ from experiments.metrics.summary import Summary
 from experiments.metrics.usage import Usage
 from schedlab.events import EVENT_METHODS, EventBus
 from tests.conformance import harness
-from tests.conformance.made import ask, crowd, made_case, some_leave
+from tests.conformance.made import ask, crowd, made_case, readers, some_leave
 from tests.conformance.recorder import Recorder
-from tests.conformance.scenario import Case
+from tests.conformance.scenario import FOLDER, Case, cases
 from tests.event_script import EventScript
 
 COUNTERS = (
@@ -50,7 +50,9 @@ def _measured(case: Case, *, leap: bool = True) -> tuple[Recorder, dict[str, Any
     table, gaps, usage = RequestTable(), TokenGaps(), Usage()
     rise = CountersOnlyRise(usage, table)
     recorder = harness.run(case, leap=leap, observers=[usage, table, gaps, rise])
-    return recorder, Summary(table, gaps, usage, recorder.core.pool.total_blocks).to_dict(), table, rise
+    pool = recorder.core.pool
+    summary = Summary(table, gaps, usage, pool.total_blocks)
+    return recorder, {**summary.to_dict(), "cache": summary.cache(pool.cached_blocks, pool.num_evicted)}, table, rise
 
 
 @pytest.mark.parametrize("leap", [True, False])
@@ -65,6 +67,32 @@ def test_m01_no_counter_ever_falls(leap: bool) -> None:
     assert summary["requests"]["unfinished"] == 0
     assert summary["recomputed_tokens"] == sum(lived.recomputed for lived in recorder.lived.values())
     assert summary["output_tokens"] == sum(table.output_tokens) == sum(len(r.token_ns) for r in recorder.lived.values())
+
+
+@pytest.mark.parametrize("leap", [True, False])
+def test_m01_no_counter_ever_falls_with_cache_hits_and_swaps(leap: bool) -> None:
+    """The host has room for 16 blocks."""
+    asks = readers(1000, seed=12)
+    config = {"max_num_seqs": 24, "max_num_batched_tokens": 256, "preemption": "host", "swap_host_gib": 1}
+    setup = {"blocks": 30, "block_mib": 64, "copy_ms": 0.1}
+    recorder, summary, table, rise = _measured(made_case(asks, setup, config, some_leave(asks, 5)), leap=leap)
+    lived = recorder.lived.values()
+    assert rise.num_looks > 3000
+    assert len(recorder.preempted) == summary["preemptions"] > 50
+    assert len(recorder.swapped) == summary["swaps"] > 20
+    assert summary["cached_tokens"] == sum(one.cached for one in lived) > 5000
+    assert summary["cache"]["hit_tokens_on_return"] == sum(one.cached_on_return for one in lived) > 0
+    assert summary["recomputed_tokens"] == sum(one.recomputed for one in lived)
+    assert summary["computed_prefill_tokens"] == sum(one.prefilled for one in lived)
+    assert summary["output_tokens"] == sum(table.output_tokens) == sum(len(one.token_ns) for one in lived)
+
+
+def test_m06_the_hit_share_of_prompts_that_nobody_had_before_is_nothing() -> None:
+    """vllm-project/vllm#25780: 30 % of the tokens as reported, all of them of prompts that came back."""
+    two = [case for case in cases(FOLDER / "part1" / "M06.toml") if case.name == "two"]
+    _, summary, *_ = _measured(two[0])
+    assert summary["cache"]["hit_tokens"] == summary["cache"]["hit_share"] == summary["cache"]["hit_requests"] == 0
+    assert summary["cache"]["hit_tokens_on_return"] == 48
 
 
 def test_m01_an_id_in_use_is_refused_and_counted_so() -> None:

@@ -160,6 +160,18 @@ def test_077_a_block_from_the_middle_of_the_idle_list_leaves_the_others_in_order
         pool.release([2])
 
 
+def test_083_a_newcomer_never_loses_its_own_hits_to_the_blocks_that_it_takes() -> None:
+    """Its hits are the least recently used when it comes; what is evicted for its new block is somebody else's."""
+    pool = CachingBlockPool(5)
+    for text in ("mine", "other"):
+        Reader(pool, (text, 32)).leave()
+    pool.allocate(1)
+    assert pool.idle_list() == (1, 0, 3, 2) and not pool.free_list()
+    newcomer = Reader(pool, ("mine", 32), ("*", 8))
+    assert newcomer.hits == [0, 1] and newcomer.table == [0, 1, 3]
+    assert pool.idle_list() == (2,)
+
+
 def test_085_what_was_inserted_is_matched_as_far_as_it_is_equal() -> None:
     pool = CachingBlockPool(20)
     table, known = _insert(pool, [1, 2, 3])

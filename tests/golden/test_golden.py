@@ -72,6 +72,40 @@ def test_preempt_requeue_gives_each_request_what_it_gets_with_room_for_all() -> 
     assert rebuilt["chunks"] == [[1, 0, 7, True]] and rebuilt["decode"] == 1
 
 
+@pytest.mark.parametrize(
+    ("blocks", "start", "growth"), [("seven", 16, [[2, 2], [3, 1]]), ("eight", 32, [[2, 2], [3, 7]])]
+)
+def test_preempt_requeue_cached_starts_behind_what_the_others_left_of_its_own_blocks(
+    blocks: str, start: int, growth: list[list[int]]
+) -> None:
+    """s1 held blocks 0, 1 and 2. Its empty one goes first, then what was never used, then the deeper of the cached."""
+    name = f"preempt_requeue_cached.{blocks}_blocks"
+    ends = [
+        {end["id"]: (end["outputs"], end["why"]) for end in _events(log, "finished")}
+        for log in (name, "preempt_requeue_cached.room_for_all")
+    ]
+    assert ends[0] == ends[1]
+    (preemption,), (resumption,) = _events(name, "preempted"), _events(name, "resumed")
+    steps = _events(name, "step")
+    assert next(step["blocks"] for step in steps if step["t"] == preemption["t"]) == growth
+    rebuilt = next(step for step in steps if step["t"] == resumption["t"])
+    assert rebuilt["chunks"] == [[1, start, 39 - start, True]] and rebuilt["decode"] == 1
+
+
+def test_spill_swap_out_in_goes_on_with_the_pending_token() -> None:
+    name = "spill_swap_out_in"
+    out, back = _events(name, "swapped_out")[0], _events(name, "restored")[0]
+    admitted = _events(name, "admitted")[1]
+    assert (out["id"], out["to"], out["blocks"]) == (1, "disk", 3)
+    assert (admitted["id"], admitted["t"]) == (2, out["t"]), "the newcomer comes in at once"
+    prefill = next(step for step in _events(name, "step") if step["t"] >= out["t"])
+    assert prefill["chunks"] == [[2, 0, 96, True]] and prefill["t"] == out["t"] + 750_000, "it waits for the copy"
+    (ended, _) = _events(name, "finished")
+    assert (ended["id"], ended["t"]) == (2, _events(name, "restoring")[0]["t"])
+    after = [step for step in _events(name, "step") if step["t"] >= back["t"]]
+    assert [(step["chunks"], step["decode"], step["ctx"]) for step in after] == [([], 1, 35 + i) for i in range(5)]
+
+
 def test_request_timeout_ends_at_the_end_of_the_step_that_passed_the_deadline() -> None:
     (end,) = _events("request_timeout", "finished")
     assert end["t"] == _events("request_timeout", "step")[-1]["end"]
