@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from backends.sim.links import CopyTicket
 from schedlab.batch import DecodeBatch
-from schedlab.device import Chunk
+from schedlab.device import Chunk, CopyKind
 from schedlab.events import (
     Admitted,
     Arrived,
@@ -16,9 +17,13 @@ from schedlab.events import (
     Growth,
     Preempted,
     Refused,
+    Restored,
+    Restoring,
     Resumed,
     StepDone,
+    SwappedOut,
 )
+from schedlab.memory.swap import Tier
 from schedlab.pace import ArithmeticPace, Pace, SteppedPace, ns_to_quanta, quanta_to_ns
 from schedlab.request import FinishReason, Prompt, Request
 from schedlab.sequence import NOT_YET, Sequence, State
@@ -43,6 +48,7 @@ class EventScript:
     Attributes:
         split: how many iterations go into each event of a run; the sizes add up to the run's length.
         stepped: give paces as lists instead of progressions.
+        on_copy: told of the copies of swaps, each behind the one before it on its link.
     """
 
     bus: EventBus
@@ -54,6 +60,10 @@ class EventScript:
     waiting: list[Sequence] = field(default_factory=list)
     prefilling: list[Sequence] = field(default_factory=list)
     parked: list[Sequence] = field(default_factory=list)
+    swapped: list[Sequence] = field(default_factory=list)
+    restoring: list[Sequence] = field(default_factory=list)
+    on_copy: list[Callable[[CopyTicket], None]] = field(default_factory=list)
+    copies: list[CopyTicket] = field(default_factory=list)
     sequences: list[Sequence] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -119,6 +129,30 @@ class EventScript:
         self.parked.append(sequence)
         self._emit("on_preempted", Preempted(self.now_ns, sequence, freed, "decode"))
 
+    def swap_out(self, sequence: Sequence, duration: int) -> None:
+        """A row leaves for the host; its copy takes `duration` once it has the link."""
+        self._unseat(sequence)
+        num_blocks = self._free(sequence)
+        sequence.move_to(State.SWAPPED)
+        sequence.num_swaps += 1
+        self.swapped.append(sequence)
+        self._copy(CopyKind.DEVICE_TO_HOST, sequence, num_blocks, duration)
+        self._emit("on_swapped_out", SwappedOut(self.now_ns, sequence, Tier.HOST, num_blocks, num_blocks * 100))
+
+    def begin_restore(self, sequence: Sequence, duration: int) -> None:
+        self.swapped.remove(sequence)
+        sequence.move_to(State.RESTORING)
+        self.restoring.append(sequence)
+        sequence.block_table = self._blocks(-(-sequence.num_computed // self.block_size))
+        self._copy(CopyKind.HOST_TO_DEVICE, sequence, len(sequence.block_table), duration)
+        self._emit("on_restoring", Restoring(self.now_ns, sequence))
+
+    def end_restore(self, sequence: Sequence) -> None:
+        self.restoring.remove(sequence)
+        sequence.move_to(State.ACTIVE)
+        self.batch.join(sequence, self.now_ns)
+        self._emit("on_restored", Restored(self.now_ns, sequence))
+
     def finish(self, sequence: Sequence, reason: FinishReason = FinishReason.STOP) -> None:
         self._unseat(sequence)
         self._free(sequence)
@@ -171,7 +205,7 @@ class EventScript:
             growth=handed_out,
             num_waiting=len(self.waiting),
             num_prefilling=len(self.prefilling),
-            num_parked=len(self.parked),
+            num_parked=len(self.parked) + len(self.swapped),
             tokens=None,
         )
         if decoding:
@@ -196,9 +230,16 @@ class EventScript:
     def _unseat(self, sequence: Sequence) -> None:
         if sequence in self.batch:
             self.batch.leave(sequence)
-        for owners in (self.waiting, self.prefilling, self.parked):
+        for owners in (self.waiting, self.prefilling, self.parked, self.swapped, self.restoring):
             if sequence in owners:
                 owners.remove(sequence)
+
+    def _copy(self, kind: CopyKind, sequence: Sequence, num_blocks: int, duration: int) -> None:
+        start = max([self.now, *(copy.end_quanta for copy in self.copies if copy.kind is kind)])
+        copy = CopyTicket(len(self.copies) + 1, kind, sequence.request_id, num_blocks * 100, start, start + duration)
+        self.copies.append(copy)
+        for notify in self.on_copy:
+            notify(copy)
 
     def _emit(self, name: str, event: object) -> None:
         for notify in getattr(self.bus, name):
@@ -216,7 +257,7 @@ def play(script: EventScript, operations: list[tuple[str, int, int]]) -> None:
 
 OPERATIONS = (
     *("arrive", "refuse", "admit", "resume", "chunk", "mixed", "decode", "preempt", "finish", "wait"),
-    *("enter", "return"),
+    *("enter", "return", "swap", "restore", "restored"),
 )
 
 
@@ -227,8 +268,11 @@ def _play_one(script: EventScript, name: str, which: int, size: int) -> None:
         "return": script.parked,
         "chunk": script.prefilling,
         "mixed": script.prefilling,
+        "swap": [*script.batch.rows],
+        "restore": script.swapped,
+        "restored": script.restoring,
         "preempt": [*script.batch.rows, *script.prefilling],
-        "finish": [*script.batch.rows, *script.waiting, *script.parked],
+        "finish": [*script.batch.rows, *script.waiting, *script.parked, *script.swapped],
     }
     if name in pools and not pools[name]:
         return
@@ -250,6 +294,12 @@ def _play_one(script: EventScript, name: str, which: int, size: int) -> None:
     elif name == "decode":
         if script.batch:
             script.decode(size, duration, growth=which * 1000)
+    elif name == "swap":
+        script.swap_out(chosen, duration * size)
+    elif name == "restore":
+        script.begin_restore(chosen, duration * size)
+    elif name == "restored":
+        script.end_restore(chosen)
     elif name in ("chunk", "mixed"):
         script.chunk(chosen, size, duration, with_decode=name == "mixed")
     elif name == "finish":

@@ -13,12 +13,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.sim.links import CopyTicket
 from experiments.event_log import EventLog
 from experiments.metrics.growth import blocks_during
 from experiments.metrics.latency import TokenGaps
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.summary import Summary
 from experiments.metrics.timeline import Timeline
+from experiments.metrics.traffic import Traffic
 from experiments.metrics.usage import Usage
 from schedlab.events import EventBus, StepDone
 from schedlab.pace import ns_to_quanta
@@ -57,6 +59,9 @@ class TokenByToken:
             if chunk.samples:
                 self._token(chunk.sequence.request_id, end, end >> 20 << 20)
 
+    def on_swapped_out(self, event: Any) -> None:
+        self.on_preempted(event)
+
     def on_preempted(self, event: Any) -> None:
         number = event.sequence.request_id
         if number in self.last:
@@ -78,7 +83,9 @@ class Observed:
     gaps: TokenGaps = field(default_factory=TokenGaps)
     usage: Usage = field(default_factory=Usage)
     timeline: Timeline = field(init=False)
+    traffic: Traffic = field(default_factory=Traffic)
     oracle: TokenByToken = field(default_factory=TokenByToken)
+    copies: list[CopyTicket] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.timeline = Timeline(self.usage, 50 * MS, 64)
@@ -89,7 +96,13 @@ class Observed:
         self.timeline.write_parquet(folder / "timeline.parquet")
         summary = Summary(self.requests, self.gaps, self.usage, 500, SLO).to_dict()
         files = [(folder / name).read_bytes() for name in ("events.jsonl", "requests.parquet", "timeline.parquet")]
-        return *files, json.dumps(summary, allow_nan=False), sorted(self.gaps.histogram.counts.items())
+        traffic = self.traffic.to_dict()
+        return (
+            *files,
+            json.dumps(traffic, allow_nan=False),
+            json.dumps(summary, allow_nan=False),
+            sorted(self.gaps.histogram.counts.items()),
+        )
 
 
 def observe(
@@ -99,8 +112,11 @@ def observe(
         observed = Observed(EventLog(Path(name) / "events.jsonl"))
         bus = EventBus()
         for observer in vars(observed).values():
-            bus.add(observer)
-        play(EventScript(bus, split=split, stepped=stepped), operations)
+            if observer is not observed.copies:
+                bus.add(observer)
+        script = EventScript(bus, split=split, stepped=stepped, on_copy=[observed.traffic.copy_begun])
+        play(script, operations)
+        observed.copies = script.copies
         return observed, observed.bytes(Path(name))
 
 
@@ -146,7 +162,7 @@ def test_gaps_and_ttft_add_up_to_the_last_token(operations: list[Any]) -> None:
         if first >= 0
     ]  # fmt: skip
     # Stamps are floors of quanta, so each start and end of a residence in the batch may hide less than one nanosecond.
-    slack_ns = 2 * (len(spans) + observed.usage.preemptions)
+    slack_ns = 2 * (len(spans) + observed.usage.preemptions + sum(table.swaps))
     assert abs(observed.gaps.histogram.total / ns_to_quanta(1) - sum(spans)) <= slack_ns
 
 
@@ -167,3 +183,21 @@ def test_timeline_equals_sampling_each_iteration(operations: list[Any]) -> None:
         covering = [blocks for start, end, _, blocks in iterations if start < boundary <= end]
         assert row.kv_blocks == covering[0] if covering else row.running == 0
         before = boundary
+
+
+@settings(deadline=None)
+@given(scripts)
+def test_links_overlap_with_compute_as_each_copy_does_with_each_iteration(operations: list[Any]) -> None:
+    observed = observe(operations, whole)[0]
+    links = observed.traffic.to_dict()["links"]
+    for kind, link in links.items():
+        copies = [copy for copy in observed.copies if copy.kind == kind]
+        busy = sum(copy.end_quanta - copy.start_quanta for copy in copies)
+        overlap = sum(
+            max(0, min(end, copy.end_quanta) - max(start, copy.start_quanta))
+            for copy in copies
+            for start, end, _, _ in observed.oracle.iterations
+        )
+        assert (link["copies"], link["bytes"]) == (len(copies), sum(copy.num_bytes for copy in copies))
+        assert link.get("overlap_share") == (round(overlap / busy, 6) if busy else None)
+    assert sum(link["copies"] for link in links.values()) == len(observed.copies)

@@ -86,6 +86,49 @@ def test_a_preempted_request_shows_waiting_and_the_prefill_again(tmp_path: Path)
     assert running == [(5000, 1), (9000, 0), (11_000, 1), (14_000, 0)]
 
 
+def test_a_swapped_request_shows_where_it_was_and_its_copies_on_their_links(tmp_path: Path) -> None:
+    recorder = PerfettoRecorder()
+    script = script_with(recorder)
+    script.on_copy.append(recorder.copy_begun)
+    sequence = script.arrive(6)
+    script.admit(sequence)
+    script.chunk(sequence, 6, ns_to_quanta(MS), with_decode=False)
+    script.decode(3, ns_to_quanta(MS))
+    script.swap_out(sequence, ns_to_quanta(2 * MS))
+    script.wait(ns_to_quanta(5 * MS))
+    script.begin_restore(sequence, ns_to_quanta(3 * MS))
+    script.wait(ns_to_quanta(3 * MS))
+    script.end_restore(sequence)
+    script.decode(2, ns_to_quanta(MS))
+    script.finish(sequence)
+    _, events = written(recorder, tmp_path)
+    assert [(name, duration) for name, _, duration in slices(events, 2)] == [
+        ("prefill", 1000),
+        ("decode", 3000),
+        ("swapped to host", 5000),
+        ("restoring", 3000),
+        ("decode", 2000),
+    ]
+    copies = [(e["tid"], e["ts"], e["dur"], e["args"]["bytes"]) for e in events if e["ph"] == "X" and e["pid"] == 3]
+    assert copies == [(1, 4000, 2000, 300), (2, 9000, 3000, 300)]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["pid"] == 3 and e["tid"]}
+    assert (tracks[1], tracks[2]) == ("device to host", "host to device")
+
+
+def test_a_copy_that_reaches_into_the_next_minute_is_shown_there(tmp_path: Path) -> None:
+    recorder = PerfettoRecorder()
+    script = script_with(recorder)
+    script.on_copy.append(recorder.copy_begun)
+    sequence = script.arrive(6)
+    script.admit(sequence)
+    script.chunk(sequence, 6, ns_to_quanta(59 * S), with_decode=False)
+    script.swap_out(sequence, ns_to_quanta(2 * S))
+    script.wait(ns_to_quanta(3 * S))
+    serve(script, 3_000)
+    _, events = written(recorder, tmp_path)
+    assert slices(events, 3) == [("request 0", 60e6, 1e6)]
+
+
 def test_mixed_steps_name_rows_and_prompt_tokens(tmp_path: Path) -> None:
     recorder = PerfettoRecorder()
     script = script_with(recorder)
