@@ -69,7 +69,10 @@ def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
         ("KV use", f"{percent(kv_use.get('mean'))} mean, {percent(kv_use.get('peak'))} peak"),
         ("batch size", f"{number(batch.get('mean'))} mean, {number(batch.get('peak'))} peak"),
         ("preemptions", preemptions(summary)),
-        ("iterations", f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} /s)"),
+        (
+            "iterations",
+            f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} a simulated second)",
+        ),
         ("speed-up", f"{times(run.get('speedup'))} real time ({duration(run.get('wall_s'))} of wall time)"),
     ]
 
@@ -97,16 +100,23 @@ def ending(requests: Mapping[str, Any]) -> str:
 
 
 def goodput(summary: Mapping[str, Any]) -> str:
-    """The share and rate of requests that met every target of the SLO, with the targets."""
+    """The share and rate of requests that met every target of the SLO, with the targets.
+
+    A target on ITL is met by gaps between tokens, not by requests; its share stands apart.
+    """
     record = section(summary, "goodput")
     if not record:
         return f"{DASH} (no SLO given)"
-    targets = ", ".join(
-        f"{clean(name).upper()} ≤ {brief(duration(value))}" for name, value in section(record, "targets").items()
-    )
-    return (
-        f"{percent(record.get('share'))} = {number(record.get('requests_per_s'))} requests/s within {targets or DASH}"
-    )
+    targets = {name: brief(duration(value)) for name, value in section(record, "targets").items()}
+    of_requests = ", ".join(f"{clean(name).upper()} ≤ {target}" for name, target in targets.items() if name != "itl")
+    said = []
+    if of_requests or "itl" not in targets:
+        share, rate = percent(record.get("share")), number(record.get("requests_per_s"))
+        said.append(f"{share} = {rate} requests/s within {of_requests or DASH}")
+    if "itl" in targets:
+        share = percent(section(record, "attainment").get("itl"))
+        said.append(f"{share} of gaps between tokens within ITL ≤ {targets['itl']}")
+    return "; ".join(said)
 
 
 def _latency_table(summary: Mapping[str, Any]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from reports.table import print_summary
+from reports.table import goodput, print_summary
 from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent
 from tests.unit.made_run import MadeRun, empty_run, made_run
 
@@ -38,7 +38,7 @@ def test_everything_promised_is_printed() -> None:
         "41.0 % mean, 91.2 % peak",
         "40.2 mean, 93 peak",
         "17 (18,234 tokens computed again), 0 swaps",
-        "412,345 (115 /s)",
+        "412,345 (115 a simulated second)",
         "1,683× real time (2.13 s of wall time)",
         "note: A modelled trace, not an original.",
     ):
@@ -49,6 +49,17 @@ def test_a_partial_run_says_what_is_unfinished_and_leaves_out_reasons_that_nothi
     run = made_run(10)
     run.summary["requests"] = {"arrived": 9, "refused": 0, "finished": {"length": 5, "error": 0}, "unfinished": 4}
     assert "9 arrived, 5 length, 4 unfinished, 0 refused" in printed(run)
+
+
+def test_a_target_on_gaps_between_tokens_is_no_part_of_goodput() -> None:
+    run = made_run(10)
+    run.summary["goodput"]["targets"]["itl"] = 0.05
+    run.summary["goodput"]["attainment"]["itl"] = 0.25
+    assert goodput(run.summary).endswith(
+        "TTFT ≤ 100 ms, TPOT ≤ 20 ms; 25.0 % of gaps between tokens within ITL ≤ 50 ms"
+    )
+    run.summary["goodput"]["targets"] = {"itl": 0.05}
+    assert goodput(run.summary) == "25.0 % of gaps between tokens within ITL ≤ 50 ms"
 
 
 def test_an_empty_run_shows_dashes() -> None:
