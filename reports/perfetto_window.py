@@ -119,7 +119,8 @@ class TraceWindow:
         steps = self._clipped([StepSlice(*step) for step in self._steps])
         phases = self._clipped([phase for span in self._requests for phase in span.phases()])
         preemptions = [event for event in self._preemptions if self.start_ns < event.start_ns <= self.end_ns]
-        everything = sorted([*steps, *phases, *preemptions], key=lambda item: item.start_ns)
+        everything: list[StepSlice | PhaseSlice | Preemption] = [*steps, *phases, *preemptions]
+        everything.sort(key=lambda item: item.start_ns)
         kept = everything[: self._most_slices]
         return Slices(
             [item for item in kept if isinstance(item, StepSlice)],
