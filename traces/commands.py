@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from traces.options import ReadOptions
     from traces.trace import Trace
 
 app = typer.Typer(no_args_is_help=True, help="Look into traces, convert them, make them, fetch the public ones.")
@@ -22,7 +24,7 @@ _SHIFT = typer.Option(
 _ROWS = typer.Option(None, help="Rows of a model (default: as many as its original).")
 _SEED = typer.Option(0, help="Seed of everything that is drawn.")
 _RATE = typer.Option(None, help="ServeGen: requests per second of all clients together (default 10).")
-_DURATION_S = typer.Option(600.0, "--duration", help="ServeGen: seconds to draw.")
+_DURATION_S = typer.Option(None, "--duration", help="ServeGen: seconds to draw (default 600).")
 
 
 @app.command()
@@ -34,16 +36,14 @@ def inspect(
     rows: int | None = _ROWS,
     seed: int = _SEED,
     rate: float | None = _RATE,
-    duration_s: float = _DURATION_S,
+    duration_s: float | None = _DURATION_S,
 ) -> None:
     """Say what a trace holds: rows kept and dropped, quantiles, burstiness, prefix sharing."""
     from traces.display import patience, show_summary, watched
-    from traces.open import open_trace
     from traces.options import ReadOptions
     from traces.summary import summarise
 
-    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
-    opened = open_trace(trace, options=options)
+    [opened] = _opened([trace], ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate), duration_s)
     with patience("reading"):
         opened.scan()
     summary = summarise(opened, watched)
@@ -58,11 +58,11 @@ def convert(
     trace: str = _TRACE,
     out: Path = _OUT,
     merge: list[str] = typer.Option([], help="Another trace to merge with; may be given again."),
-    rate_scale: float | None = typer.Option(None, help="Arrivals so many times as dense."),
     from_s: float | None = typer.Option(None, help="Keep what arrives from this second on."),
     to_s: float | None = typer.Option(None, help="Keep what arrives before this second."),
     first_row: int = typer.Option(0, help="Begin with this row, counted from 0."),
     limit: int | None = typer.Option(None, help="Keep so many rows."),
+    rate_scale: float | None = typer.Option(None, help="Arrivals so many times as dense."),
     cap_prompt: int | None = typer.Option(None, help="Cut prompts to so many tokens."),
     cap_output: int | None = typer.Option(None, help="Cut outputs to so many tokens."),
     resample: int | None = typer.Option(None, help="Draw so many rows with replacement."),
@@ -72,17 +72,15 @@ def convert(
     rows: int | None = _ROWS,
     seed: int = _SEED,
     rate: float | None = _RATE,
-    duration_s: float = _DURATION_S,
+    duration_s: float | None = _DURATION_S,
 ) -> None:
     """Write a trace in schedlab's own format. Transforms apply in the order of the options below."""
     from traces import transforms
-    from traces.open import open_trace
     from traces.options import ReadOptions
 
-    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
-    result = open_trace(trace, options=options)
-    if merge:
-        result = transforms.merge([result, *(open_trace(other, options=options) for other in merge)])
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate)
+    opened = _opened([trace, *merge], options, duration_s)
+    result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
         result = transforms.slice_time(result, _ns(from_s or 0.0), _ns(to_s) if to_s is not None else 1 << 62)
     if first_row:
@@ -103,13 +101,13 @@ def generate(
     out: Path = _OUT,
     arrivals: str = typer.Option(
         "poisson",
-        help="poisson, gamma:CV, weibull:CV, onoff:ON_S,OFF_S, diurnal:AMPLITUDE, "
+        help="poisson, gamma:CV, weibull:CV, onoff:ON_S,OFF_S, diurnal:AMPLITUDE[,PERIOD_S], "
         "clients:N,SKEW,CV, or a model's name.",
     ),
     lengths: str = typer.Option(
         "azure-conv-like",
         help="fixed:P,O, uniform:P1-P2,O1-O2, "
-        "lognormal:PMEDIAN,PSIGMA,OMEDIAN,OSIGMA, a model's name, or a file to draw from.",
+        "lognormal:PMEDIAN,PSIGMA,OMEDIAN,OSIGMA[,CORRELATION], a model's name, or a file to draw from.",
     ),
     rows: int = typer.Option(..., help="Requests to draw."),
     rate: float | None = typer.Option(None, help="Mean arrivals per second."),
@@ -125,7 +123,7 @@ def generate(
 def fetch(
     name: str = typer.Argument("", help="A public trace; --list shows them."),
     out: Path = typer.Option(Path(), help="The folder to put it in."),
-    show: bool = typer.Option(False, "--list", help="List the public traces with their licences."),
+    show: bool = typer.Option(False, "--list", help="List the public traces, where they are and their licences."),
 ) -> None:
     """Download a public trace from its own repository and check its SHA-256."""
     from schedlab.errors import UsageError
@@ -145,6 +143,25 @@ def fetch(
         bring(original, target if len(files) > 1 else out)
     repository = files[0].repository
     typer.echo(f"{target}: {repository.licence}, {repository.credit}")
+
+
+def _opened(sources: list[str], options: ReadOptions, duration_s: float | None) -> list[Trace]:
+    """Open every source; UsageError for a flag that none of them heeds."""
+    from schedlab.errors import UsageError
+    from traces.open import open_trace
+
+    if duration_s is not None:
+        options = replace(options, duration_s=duration_s)
+    opened = [open_trace(source, options=options) for source in sources]
+    formats = [trace.format for trace in opened]
+    for flag, value, heeding, what in (
+        ("--rows", options.rows, "model", "is no shipped model"),
+        ("--rate", options.rate, "servegen", "holds no ServeGen clients"),
+        ("--duration", duration_s, "servegen", "holds no ServeGen clients"),
+    ):
+        if value is not None and heeding not in formats:
+            raise UsageError(f"{flag} has no effect: {', '.join(sources)} {what}; leave it out")
+    return opened
 
 
 def _ns(seconds: float) -> int:

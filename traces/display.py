@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,6 +19,7 @@ from traces.summary import LEVELS, Summary
 
 _PATIENCE_S = 2.0
 _STRIDE = 1_000
+_UNCUT_COLUMNS = 400
 T = TypeVar("T")
 
 
@@ -116,9 +118,11 @@ def _number(value: float | None) -> str:
 
 
 def show_catalogue() -> None:
-    """The public traces that `fetch` knows."""
-    table = Table("name", "files", "licence", "credit", "repository")
+    """The public traces that `fetch` knows; no cell is cut, however narrow the terminal."""
+    table = Table("name", "files", "licence", "repository", "credit", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, files in catalogue().items():
         repository = files[0].repository
-        table.add_row(name, str(len(files)), repository.licence, repository.credit, repository.at)
-    Console(file=sys.stdout).print(table)
+        table.add_row(
+            name, str(len(files)), repository.licence, f"https://github.com/{repository.at}", repository.credit
+        )
+    Console(file=sys.stdout, width=_UNCUT_COLUMNS).print(table)

@@ -88,8 +88,28 @@ def test_generate_writes_a_trace_that_says_it_is_modelled(tmp_path: Path) -> Non
     assert trace.is_model
 
 
+@pytest.mark.parametrize("flag", ["--rows", "--rate", "--duration"])
+def test_a_flag_that_no_source_heeds_is_refused(flag: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{flag} has no effect"):
+        run("inspect", DATA / "vidur.csv", flag, 5)
+    with pytest.raises(UsageError, match=f"{flag} has no effect"):
+        run("convert", DATA / "vidur.csv", tmp_path / "out.csv", "--merge", DATA / "dynamo.jsonl", flag, 5)
+
+
+def test_convert_applies_its_transforms_in_the_order_of_its_help(tmp_path: Path) -> None:
+    order = [
+        "--merge", "--from-s", "--to-s", "--first-row", "--limit", "--rate-scale", "--cap-prompt", "--resample",
+        "--anonymise",
+    ]  # fmt: skip
+    text = run("convert", "--help")
+    assert [text.index(flag) for flag in order] == sorted(text.index(flag) for flag in order)
+    run("convert", DATA / "burstgpt_v1.csv", tmp_path / "out.csv", "--to-s", 100, "--rate-scale", 2)
+    assert max(record.arrival_ns for record in open_trace(tmp_path / "out.csv").records()) <= 50 * 10**9
+
+
 def test_fetch_lists_every_public_trace_with_its_licence() -> None:
     text = run("fetch", "--list")
+    assert all(name in text for name in catalogue()), "a name is cut"
     assert text.count("Apache-2.0") >= 5
     for name, files in catalogue().items():
         assert all(len(original.sha256) == 64 for original in files), name
