@@ -20,6 +20,8 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     yield from _about_the_trace(setup, summary["trace_rows"])
     if setup.options.cost == "roofline" and not setup.options.cost_set:
         yield truth.sentence()
+    if setup.options.rate_scale != 1:
+        yield f"arrivals are {setup.options.rate_scale:g} times as dense as the trace's (--rate-scale)"
     yield setup.limit.sentence()
     if setup.workload.stats.has_hash_ids:
         yield "the trace names shared prompt blocks, but every prompt is computed whole: there is no prefix cache"

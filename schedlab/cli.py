@@ -16,7 +16,9 @@ USAGE_EXIT, DEFECT_EXIT, INTERRUPT_EXIT = 2, 1, 130
 FlagError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, help="A lab for LLM-inference schedulers: one, any device."
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A lab for LLM-inference schedulers: one scheduler, any device.",
 )
 app.add_typer(trace_app, name="trace")
 
@@ -45,7 +47,7 @@ def replay(
     ),
     cost: str = typer.Option(None, help="Cost model: roofline or constant.", show_default="roofline"),
     cost_set: list[str] = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable."),
-    memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
+    memory_percent: int = typer.Option(None, help="Percent of GPU memory that may be used.", show_default="90"),
     num_blocks: int = typer.Option(None, help="KV blocks of the pool, fewer than fit.", show_default="all that fit"),
     max_tokens: str = typer.Option(
         None,
@@ -56,7 +58,7 @@ def replay(
     ),
     rate_scale: float = typer.Option(None, help="Arrivals this many times as dense.", show_default="1"),
     limit: int = typer.Option(None, help="Only the first rows; of a shipped model, so many rows.", show_default="all"),
-    seed: int = typer.Option(None, help="Of a modelled trace.", show_default="0"),
+    seed: int = typer.Option(None, help="Of what a modelled trace draws.", show_default="0"),
     slo: str = typer.Option(None, metavar="ttft=2s,tpot=100ms", help="Latency targets: ttft, tpot, itl, e2e."),
     out: Path = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/"),
     events: bool = typer.Option(False, "--events", help="Write every decision to events.jsonl."),
