@@ -18,8 +18,7 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["partial"]:
         yield "partial: the run was interrupted; only what had happened until then is counted"
     yield from _about_the_trace(setup, summary["trace_rows"])
-    if setup.options.cost == "roofline" and not setup.options.cost_set:
-        yield truth.sentence()
+    yield from _about_the_times(setup)
     if setup.options.rate_scale != 1:
         yield f"arrivals are {setup.options.rate_scale:g} times as dense as the trace's (--rate-scale)"
     yield setup.limit.sentence()
@@ -41,6 +40,16 @@ def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""
     yield f"{rows['read']:,} rows read{dropped}{reordered}, {rows['sent']:,} sent"
+
+
+def _about_the_times(setup: Setup) -> Iterator[str]:
+    cost, changed = setup.options.cost, ", ".join(setup.options.cost_set)
+    if cost == "roofline":
+        yield truth.sentence()
+        if changed:
+            yield f"that comparison is of the roofline as it ships; this run sets {changed}"
+    else:
+        yield f"times come from the cost model {cost!r}: they are set by hand and say nothing of {setup.hardware.name}"
 
 
 def _about_losses(summary: Mapping[str, Any]) -> Iterator[str]:
