@@ -53,13 +53,17 @@ def test_a_prompt_that_failed_is_not_computed_on_in_the_same_tick(monkeypatch: p
     assert not run.steps
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=IndexError,
-    reason="a failed prefill clears the batch's newcomers, so the device never hears of a row that joined before it",
-)
 def test_a_row_that_joined_before_a_failed_prefill_still_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """R0 has its first token when R1's prefill, the next step of the same tick, fails."""
     run = _run(monkeypatch, (ask(0, 8, 4), ask(1, 8, 4)), SEPARATE, failing=2)
     assert _reasons(run) == {"R0": "length", "R1": "error"}
     assert len(run.lived["R0"].token_ns) == 4
+
+
+def test_a_failed_mixed_step_ends_its_prefill_and_its_rows_decode_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scheduler.md 2.10. R0's row had just been given a block for the failed step; it takes no second one for it."""
+    asks = (ask(0, 15, 9), ask(1, 8, 3, at_ns=1_500_000))
+    config = {"fusion": "all", "max_num_seqs": 4, "max_num_batched_tokens": 64}
+    run = _run(monkeypatch, asks, config, failing=3)
+    assert _reasons(run) == {"R0": "length", "R1": "error"}
+    assert len(run.lived["R0"].token_ns) == 9
