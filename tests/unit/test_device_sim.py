@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from backends.sim.clock import SimClock
@@ -30,7 +32,7 @@ class Bench:
             self.outputs.expect(row.request_id, length)
             join(self.batch, row)
 
-    def launch(self, repeat: int, until_ns: int = FOREVER_NS, **more: object) -> None:
+    def launch(self, repeat: int, until_ns: int = FOREVER_NS, **more: Any) -> None:
         ticket = self.device.launch(Step((), self.batch, repeat, until_ns)._replace(**more))
         self.device.when_done(ticket, lambda result: self.results.append((self.clock.now_ns(), result)))
 

@@ -25,9 +25,8 @@ def priority(sequences: list[Sequence]) -> list[Sequence]:
 
 
 def front_then_shortest(sequences: list[Sequence]) -> list[Sequence]:
-    front, *others = arrival(sequences) or [None]
-    others.sort(key=lambda one: (one.num_prompt_tokens, one.arrival_index))
-    return [front, *others] if front is not None else []
+    front, others = arrival(sequences)[:1], arrival(sequences)[1:]
+    return front + sorted(others, key=lambda one: (one.num_prompt_tokens, one.arrival_index))
 
 
 CASES: list[tuple[Callable[[], WaitingQueue], Order]] = [
@@ -44,7 +43,8 @@ def test_candidates_come_in_order(make: Callable[[], WaitingQueue], order: Order
     queue = make()
     inside: list[Sequence] = []
     for number in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
+        leaves: bool = data.draw(st.booleans())
+        if inside and leaves:
             queue.remove(inside.pop(data.draw(st.integers(0, len(inside) - 1))))
         else:
             drawn = data.draw(st.tuples(st.integers(1, 4), st.integers(0, 2)))
