@@ -12,6 +12,8 @@ from schedlab.pace import ns_to_quanta, quanta_to_ns
 DUE = EventPriority(1)
 # Everything that happens at an instant happens before anyone plans at that instant.
 AFTER_ALL_ELSE = EventPriority(2)
+# Everyone has received everything that is said at an instant before anyone decides at that instant.
+SETTLED = EventPriority(3)
 Callback = Callable[[Event], None]
 
 
@@ -55,6 +57,10 @@ class SimClock:
     def after_all_else(self, callback: Callback) -> Alarm:
         """Call back at this instant, when everything else that is due at it has happened."""
         return Alarm(self.env, 0, callback, AFTER_ALL_ELSE)
+
+    def when_settled(self, callback: Callback) -> Alarm:
+        """Call back at this instant, when everything else and everybody's `after_all_else` have happened."""
+        return Alarm(self.env, 0, callback, SETTLED)
 
     def is_instant_over(self) -> bool:
         """Has everything happened that is due at this instant?"""

@@ -41,15 +41,24 @@ class Plan(NamedTuple):
     shutdown: bool = False
 
 
-def make(core: Scheduler) -> Plan:
-    """This tick's plan."""
-    core.progress = False
+def begin(core: Scheduler) -> None:
+    """Forget the tick before."""
+    core.progress = core.evicted = False
     core.lanes_done.clear()
     core.starting.clear()
+
+
+def receive(core: Scheduler) -> None:
+    """Take in what has come, end what is due, make room for decoding. All ends of a tick before its steps are here."""
     _drain_inbox(core)
     _end_overdue(core)
-    evicted = make_room_for_decoding(core)
-    if not evicted and len(core.waiting):
+    if make_room_for_decoding(core):
+        core.evicted = True
+
+
+def make(core: Scheduler) -> Plan:
+    """This tick's plan, when all that has come was received."""
+    if not core.evicted and len(core.waiting):
         _admit(core)
     if core.inbox.closed and not core.sequences:
         return Plan((), shutdown=True)

@@ -15,7 +15,7 @@ from schedlab.batch import DecodeBatch
 from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig
 from schedlab.core import end_tick, lanes
 from schedlab.core.limits import OutputLimits
-from schedlab.core.plan import Lane, Plan, make
+from schedlab.core.plan import Lane, Plan, begin, make, receive
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
 from schedlab.errors import Stalled
 from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Resumed
@@ -74,6 +74,7 @@ class Scheduler:
         self.starting: deque[Sequence] = deque()
         self.lanes_done: set[Lane] = set()
         self.progress = False
+        self.evicted = False
         self.in_flight: Step | None = None
         self.in_flight_growth: list[Growth] = []
         self.in_flight_used_blocks = 0
@@ -100,8 +101,17 @@ class Scheduler:
             return False
         return self.parked_refused_until_ns == FOREVER_NS or self.device.now_ns() < self.parked_refused_until_ns
 
+    def begin_tick(self) -> None:
+        """A new tick: take in what has come and is due."""
+        begin(self)
+        receive(self)
+
+    def receive(self) -> None:
+        """Take in what has come since `begin_tick`, at the same instant."""
+        receive(self)
+
     def plan(self) -> Plan:
-        """What this tick runs. Drains the inbox, ends what is due, makes room for decoding, admits."""
+        """What this tick runs: admits, and names the lanes."""
         return make(self)
 
     def launch(self, lane: Lane) -> Ticket | None:
