@@ -32,9 +32,9 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     trace, report = setup.workload.trace, setup.workload.report
-    if not trace.is_model:
-        yield f"original trace, sha256 {trace.sha256[:12]}…"
-    elif not any("modelled" in note for note in report.notes):
+    if not trace.is_model or setup.workload.title != "modelled trace":
+        yield f"{setup.workload.title}, sha256 {trace.sha256[:12]}…"
+    if trace.is_model and not any("modelled" in note for note in report.notes):
         yield "modelled, not original: its requests were drawn, not recorded"
     yield from report.notes
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())

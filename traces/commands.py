@@ -82,9 +82,9 @@ def convert(
     opened = _opened([trace, *merge], options, duration_s)
     result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
-        result = transforms.slice_time(result, _ns(from_s or 0.0), _ns(to_s) if to_s is not None else 1 << 62)
+        result = transforms.slice_time(result, _ns(from_s or 0.0), *([] if to_s is None else [_ns(to_s)]))
     if first_row:
-        result = transforms.slice_rows(result, first_row, 1 << 62)
+        result = transforms.slice_rows(result, first_row)
     if limit is not None:
         result = transforms.limit(result, limit)
     if rate_scale is not None:
@@ -171,14 +171,15 @@ def _ns(seconds: float) -> int:
 def _write(trace: Trace, out: Path) -> None:
     """Write a trace and say what it holds."""
     from traces.display import patience, watched
+    from traces.words import counted
     from traces.writers import write_trace
 
     with patience("reading"):
         trace.scan()
     rows = write_trace(trace, out, watched)
     report = trace.report
-    kind = "modelled" if trace.is_model else "original"
-    typer.echo(f"{out}: {rows:,} rows, {kind} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
+    title = replace(trace.lineage, converted=True).title(trace.is_model)
+    typer.echo(f"{out}: {counted(rows, 'row')}, {title} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
     for reason, dropped in report.dropped.items():
         typer.echo(f"dropped: {reason}: {dropped:,}")
     for note in report.notes:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from traces.catalogue import catalogue
 from traces.summary import LEVELS, Summary
+from traces.words import counted
 
 _PATIENCE_S = 2.0
 _STRIDE = 1_000
@@ -67,7 +68,7 @@ def show_summary(summary: Summary) -> None:
     console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
     identity = summary.trace
     console.print(
-        f"{identity['name']}: {identity['kind']} trace, format {identity['format']}, {identity['loop']} loop",
+        f"{identity['name']}: {identity['title']}, format {identity['format']}, {identity['loop']} loop",
         markup=False,
     )
     console.print(f"sha256 {identity['sha256']}", markup=False)
@@ -92,7 +93,7 @@ def _facts(summary: Summary) -> Table:
         ("prompt tokens", f"{summary.prompt_tokens:,}"),
         ("output tokens", f"{summary.output_tokens:,}"),
         ("CV of gaps", _number(summary.gap_cv)),
-        ("fullest second", f"{summary.peak_per_s:,} arrivals, {_number(summary.peak_to_mean)} times the mean"),
+        ("fullest second", f"{counted(summary.peak_per_s, 'arrival')}, {_number(summary.peak_to_mean)} times the mean"),
     ]
     if summary.prefix and summary.prefix["input_tokens"]:
         share = 100 * summary.prefix["hit_tokens"] / summary.prefix["input_tokens"]

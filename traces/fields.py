@@ -12,6 +12,7 @@ from schedlab.errors import UsageError
 
 NS_PER_S = 1_000_000_000
 BIGGEST = 1 << 62
+COMMENT = "#"
 _MOST_DIGITS = 18
 
 
@@ -107,22 +108,24 @@ def required(place: Place, row: dict[str, object], field: str) -> object:
     return row[field]
 
 
-def json_rows(lines: IO[str], place: Place) -> Iterator[dict[str, object]]:
-    """The objects of a JSONL file, empty lines skipped, `place` moved along."""
+def data_lines(lines: IO[str], place: Place) -> Iterator[str]:
+    """The lines of a file, `place` moved along; empty ones are skipped, and comments above the first."""
+    begun = False
     for place.line, line in enumerate(lines, 1):
-        if line.strip():
-            yield json_object(place, line)
+        if line.strip() and (begun or not line.startswith(COMMENT)):
+            begun = True
+            yield line
+
+
+def json_rows(lines: IO[str], place: Place) -> Iterator[dict[str, object]]:
+    """The objects of a JSONL file."""
+    return (json_object(place, line) for line in data_lines(lines, place))
 
 
 def csv_rows(lines: IO[str], place: Place) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file by column name, empty lines skipped, `place` moved along.
-
-    A row of another width is refused.
-    """
+    """The rows of a CSV file by column name; a row of another width is refused."""
     columns: list[str] = []
-    for place.line, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for line in data_lines(lines, place):
         values = cells(line)
         if not columns:
             columns = [name.strip() for name in values]

@@ -40,7 +40,7 @@ def _open_file(source: Source, options: ReadOptions) -> Trace:
         from traces.models import open_model_file
 
         return open_model_file(source, options)
-    return FileTrace(source, _format_of(source, head), options, head.modelled)
+    return FileTrace(source, _format_of(source, head), options, head.mark)
 
 
 def _format_of(source: Source, head: Head) -> Format:

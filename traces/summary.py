@@ -79,9 +79,17 @@ def summarise(trace: Trace, watch: Watch = lambda records, rows: records) -> Sum
 
 
 def _identity(trace: Trace) -> dict[str, object]:
-    kind = "modelled" if trace.is_model else "original"
-    loop = "closed" if trace.closed_loop else "open"
-    return {"name": trace.name, "format": trace.format, "sha256": trace.sha256, "kind": kind, "loop": loop}
+    lineage = trace.lineage
+    return {
+        "name": trace.name,
+        "format": trace.format,
+        "sha256": trace.sha256,
+        "kind": "modelled" if trace.is_model else lineage.kind,
+        "title": lineage.title(trace.is_model),
+        "source": {"name": lineage.name, "sha256": lineage.sha256},
+        "steps": list(lineage.steps),
+        "loop": "closed" if trace.closed_loop else "open",
+    }
 
 
 def _quantiles(values: array[int], unit: int = 1) -> dict[str, float] | None:

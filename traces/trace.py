@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 
@@ -14,7 +15,8 @@ from traces.report import ReadReport
 class TraceStats:
     """Facts of one pass over a trace; times in nanoseconds, `span_ns` from the first to the last arrival stamp.
 
-    `scattered_turns` counts later turns of a closed loop that do not follow their own session in the file.
+    `scattered_turns` counts later turns of a closed loop that do not follow their own session in the file;
+    `one_priority` says that all rows have the same.
     """
 
     rows: int
@@ -30,6 +32,7 @@ class TraceStats:
     closed_loop: bool
     reordered_rows: int
     scattered_turns: int
+    one_priority: bool
 
     @property
     def span_ns(self) -> int:
@@ -56,6 +59,8 @@ class Trace(Protocol):
     @property
     def closed_loop(self) -> bool: ...
     @property
+    def lineage(self) -> Lineage: ...
+    @property
     def report(self) -> ReadReport: ...
     def records(self) -> Iterator[TraceRecord]: ...
     def scan(self) -> TraceStats: ...
@@ -65,11 +70,13 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
     """The facts of a stream in file order. Only records with a stamp of their own count for times and order."""
     rows = prompts = outputs = longest_prompt = longest_output = reordered = scattered = block_tokens = 0
     before = ""
+    top: int | None = None
+    several_priorities = False
     first: int | None = None
     last = previous = 0
     hashed = closed = False
     sessions: dict[str, None] = {}
-    for arrival, prompt, output, session, _, think, _, _, _, hash_ids, hash_block in records:
+    for arrival, prompt, output, session, _, think, _, priority, _, hash_ids, hash_block in records:
         rows += 1
         prompts += prompt
         outputs += output
@@ -77,6 +84,9 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
             longest_prompt = prompt
         if output > longest_output:
             longest_output = output
+        if priority != top:
+            several_priorities |= top is not None
+            top = priority
         if session:
             sessions[session] = None
         if hash_ids is not None:
@@ -108,4 +118,5 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
         closed_loop=closed,
         reordered_rows=reordered,
         scattered_turns=scattered,
+        one_priority=not several_priorities,
     )

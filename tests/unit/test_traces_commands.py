@@ -55,7 +55,8 @@ def test_convert_writes_what_its_transforms_leave(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     text = run("convert", DATA / "burstgpt_v1.csv", out, "--limit", 2, "--rate-scale", 2, "--cap-prompt", 500)
     assert [record[:3] for record in open_trace(out).records()] == [(0, 472, 18), (20 * 10**9, 500, 230)]
-    assert "2 rows, original (5 read, 3 dropped)" in text
+    assert "by keeping the first 2 rows, then scaling its rate by 2, then cutting prompts to 500 tokens (5 re" in text
+    assert "2 rows, derived from burstgpt_v1.csv by" in text
     assert "dropped: past the limit of 2: 1" in text
 
 

@@ -16,6 +16,7 @@ from schedlab.errors import UsageError
 from traces.generators.arrivals import Gamma
 from traces.generators.lengths import Lengths
 from traces.generators.params import positive
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import TraceStats, scan_records
@@ -67,6 +68,11 @@ class ClientMix:
         """SHA-256 of the canonical JSON of every parameter, seed and rows included."""
         params = {"mix": asdict(self._mix), "lengths": self._lengths.params(), "rows": self._rows, "seed": self._seed}
         return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def lineage(self) -> Lineage:
+        """It is its own source."""
+        return Lineage(self.name, self.sha256)
 
     @property
     def report(self) -> ReadReport:

@@ -11,6 +11,7 @@ import numpy as np
 from schedlab.errors import UsageError
 from traces.generators.arrivals import Arrivals
 from traces.generators.lengths import Lengths
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import TraceStats, scan_records
@@ -52,6 +53,11 @@ class SyntheticTrace:
             "seed": self._seed,
         }
         return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def lineage(self) -> Lineage:
+        """It is its own source."""
+        return Lineage(self.name, self.sha256)
 
     @property
     def report(self) -> ReadReport:
