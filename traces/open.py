@@ -45,6 +45,7 @@ def _open_file(source: Source, options: ReadOptions) -> Trace:
 
 def _format_of(source: Source, head: Head) -> Format:
     from traces.formats import FORMATS
+    from traces.near import advice
 
     for kind in FORMATS:
         if kind.matches(head):
@@ -53,7 +54,8 @@ def _format_of(source: Source, head: Head) -> Format:
         raise UsageError(f"{source.name}: the file is empty")
     known = "; ".join(kind.title for kind in FORMATS)
     raise UsageError(
-        f"{source.name}: not a known trace format. Known: {known}. First line: {head.first_line[:_SHOWN_CHARS]!r}"
+        f"{source.name}: not a known trace format. First line: {head.first_line[:_SHOWN_CHARS]!r}. "
+        f"{advice(head.names)}. Known: {known}"
     )
 
 
