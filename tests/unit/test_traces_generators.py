@@ -77,6 +77,12 @@ def test_a_day_swings_around_its_mean() -> None:
     assert phases == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.parametrize("arrivals", ["clients:3,1,2", "gamma:2"])
+def test_the_notes_say_what_a_trace_was_drawn_from(arrivals: str) -> None:
+    (note,) = generate(arrivals, "fixed:5,1", 9, seed=7, rate=2.5).report.notes
+    assert note == f"modelled, not original: {arrivals} arrivals at 2.5 requests/s, fixed:5,1 lengths, seed 7"
+
+
 def test_clients_share_the_rate_by_their_rank() -> None:
     records = generate("clients:3,1,1", "fixed:1,0", 30_000, seed=5, rate=10.0).records()
     counts = dict.fromkeys(("client-0", "client-1", "client-2"), 0)

@@ -82,6 +82,11 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
         f"drawn from {len(usable)} clients with seed {options.seed}: {options.duration_s:g} s from second {start_s:g} "
         f"of the recording, rates times {scale:.6g}"
     )
+    if options.rate is None and options.rate_scale is None:
+        report.note(
+            f"{DEFAULT_RATE:g} requests/s for {options.duration_s:g} s unless chosen otherwise: "
+            f"schedlab trace convert {source.name} OUT.csv --rate R --duration S"
+        )
     dropped: dict[str, int] = {}
     for record in draw(usable, window_s, start_s, options.duration_s, scale, options.seed, dropped):
         report.rows_read += 1

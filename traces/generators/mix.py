@@ -53,7 +53,7 @@ class ClientMix:
     is_model = True
     closed_loop = False
 
-    def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int) -> None:
+    def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int, notes: tuple[str, ...] = ()) -> None:
         if rows < 1:
             raise UsageError(f"rows is {rows}; at least 1 is needed")
         self.name = "clients"
@@ -61,6 +61,7 @@ class ClientMix:
         self._lengths = lengths
         self._rows = rows
         self._seed = seed
+        self._notes = notes
         self._stats: TraceStats | None = None
 
     @property
@@ -76,8 +77,8 @@ class ClientMix:
 
     @property
     def report(self) -> ReadReport:
-        """All rows are kept."""
-        return ReadReport(self.format, self.name, self._rows, self._rows, notes=["modelled, not original"])
+        """All rows are kept; the notes say what they were drawn from."""
+        return ReadReport(self.format, self.name, self._rows, self._rows, notes=list(self._notes))
 
     def scan(self) -> TraceStats:
         """The facts of the trace, from one pass; later calls cost nothing."""

@@ -39,10 +39,11 @@ def generate(arrivals: str, lengths: str, rows: int, seed: int, rate: float | No
     """A trace from two specifications. UsageError names the one that is wrong and says how it is written."""
     kind, _, parameters = arrivals.partition(":")
     model = parse_lengths(lengths)
+    shown = "" if rate is None else f" at {rate:g} requests/s"
+    notes = (f"modelled, not original: {arrivals} arrivals{shown}, {lengths} lengths, seed {seed}",)
     if kind == "clients":
         clients, skew, cv = _numbers("--arrivals", arrivals, "clients:N,SKEW,CV", parameters, 3, 3)
-        return ClientMix(Mix(_needed(rate, kind), int(clients), skew, cv), model, rows, seed)
-    notes = (f"modelled, not original: {arrivals} arrivals, {lengths} lengths, seed {seed}",)
+        return ClientMix(Mix(_needed(rate, kind), int(clients), skew, cv), model, rows, seed, notes)
     return SyntheticTrace(kind, parse_arrivals(arrivals, rate), model, rows, seed, notes)
 
 
