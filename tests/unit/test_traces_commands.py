@@ -51,6 +51,16 @@ def test_inspect_of_a_table_without_rows_has_no_numbers_to_divide(tmp_path: Path
     assert "rows read" in run("inspect", path)
 
 
+def test_the_fullest_second_is_never_below_the_mean_one(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.csv"
+    for arrivals, peak, ratio in (((0, 5 * 10**8), 2, 1.0), ((0, 10**9, 10**9, 4 * 10**9), 2, 2.5)):
+        path.write_text("arrival_ns,prompt_tokens,output_tokens\n" + "".join(f"{at},1,1\n" for at in arrivals))
+        found = json.loads(run("inspect", path, "--json"))
+        assert (found["peak_per_s"], found["peak_to_mean"]) == (peak, ratio)
+    path.write_text("arrival_ns,prompt_tokens,output_tokens\n7,1,1\n")
+    assert "1 arrival," in run("inspect", path)
+
+
 def test_convert_writes_what_its_transforms_leave(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     text = run("convert", DATA / "burstgpt_v1.csv", out, "--limit", 2, "--rate-scale", 2, "--cap-prompt", 500)
