@@ -7,6 +7,8 @@ from typing import Any
 
 from experiments import truth
 from experiments.setup import Setup
+from schedlab.policies.priority import Priority
+from traces.words import counted
 
 
 def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
@@ -22,11 +24,14 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if setup.options.rate_scale != 1:
         yield f"arrivals are {setup.options.rate_scale:g} times as dense as the trace's (--rate-scale)"
     yield setup.limit.sentence()
+    if setup.policy.name == Priority.name and setup.workload.stats.one_priority:
+        yield "all rows have the same priority, so that policy priority serves them as fifo does"
     if setup.workload.stats.has_hash_ids:
         yield "the trace names shared prompt blocks, but every prompt is computed whole: there is no prefix cache"
     cut = summary["cut_outputs"]
     if cut["requests"]:
-        yield f"{cut['requests']:,} outputs were cut by a limit; they lack {cut['tokens']:,} tokens of the trace"
+        outputs, tokens = counted(cut["requests"], "output was", "outputs were"), counted(cut["tokens"], "token")
+        yield f"{outputs} cut by a limit; {tokens} of the trace did not come"
     yield from _about_losses(summary)
 
 
@@ -37,9 +42,10 @@ def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     if trace.is_model and not any("modelled" in note for note in report.notes):
         yield "modelled, not original: its requests were drawn, not recorded"
     yield from report.notes
+    read = counted(rows["read"], "row")
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""
-    yield f"{rows['read']:,} rows read{dropped}{reordered}, {rows['sent']:,} sent"
+    yield f"{read} read{dropped}{reordered}, {rows['sent']:,} sent"
 
 
 def _about_the_times(setup: Setup) -> Iterator[str]:
@@ -57,4 +63,6 @@ def _about_losses(summary: Mapping[str, Any]) -> Iterator[str]:
         for group in summary[what]:
             yield f"{group['count']:,} {what}; the first is request {group['first_request']}: {group['reason']}"
     if summary["unsent_turns"]:
-        yield f"{summary['unsent_turns']:,} turns were never sent: a turn before them in their session got no answer"
+        turns = counted(summary["unsent_turns"], "turn was", "turns were")
+        uncounted = "; the shares of goodput are of the requests sent, without them" if "goodput" in summary else ""
+        yield f"{turns} never sent: a turn before in the same session got no answer{uncounted}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from experiments.metrics.slo import Slo
+from experiments.metrics.slo import Slo, check_names
 from experiments.values import UNITS_NS, duration_ns, pairs
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import DEFAULT_UTILISATION_PERCENT
@@ -57,6 +57,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         _check_numbers(self)
         _check_max_tokens(self.max_tokens)
+        check_names(self.slo)
         Slo.parse(self.slo_s)
 
     @property

@@ -15,6 +15,7 @@ from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace, TraceStats
 from traces.transforms import limit, scale_rate
+from traces.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +80,4 @@ def open_workload(options: ReplayOptions) -> Workload:
 
 def _rows(report: ReadReport) -> str:
     dropped = "".join(f", {rows} dropped ({reason})" for reason, rows in report.dropped.items())
-    return f"{report.rows_read} rows read{dropped}"
+    return f"{counted(report.rows_read, 'row')} read{dropped}"
