@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.units import DASH, brief, clean, duration, find, latency_row, number, percent, section, times, title_of
+from reports.units import (
+    DASH,
+    brief,
+    clean,
+    duration,
+    find,
+    latency_row,
+    number,
+    percent,
+    rate,
+    section,
+    times,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -14,11 +27,12 @@ if TYPE_CHECKING:
 COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "E2E"), ("queue", "queue"))
 BUDGETS = (
-    ("max_num_seqs", "sequences"),
-    ("max_num_batched_tokens", "tokens a step"),
-    ("block_size", "tokens a block"),
-    ("num_blocks", "KV blocks"),
+    ("max_num_seqs", "sequence", "sequences"),
+    ("max_num_batched_tokens", "token a step", "tokens a step"),
+    ("block_size", "token a block", "tokens a block"),
+    ("num_blocks", "KV block", "KV blocks"),
 )
+FINISHED = ("stop", "length")
 
 
 def print_summary(
@@ -53,8 +67,9 @@ def headline(config: Mapping[str, Any]) -> str:
 def budgets(config: Mapping[str, Any]) -> str:
     """Preset, policy and budgets of a run on one line."""
     named = [f"{key} {title_of(config, key)}" for key in ("preset", "policy") if title_of(config, key) != DASH]
-    known = [(find(config, key), words) for key, words in BUDGETS]
-    return " · ".join([*named, *(f"{number(value)} {words}" for value, words in known if value is not None)])
+    known = [(find(config, key), one, many) for key, one, many in BUDGETS]
+    shown = [f"{number(value)} {one if value == 1 else many}" for value, one, many in known if value is not None]
+    return " · ".join([*named, *shown])
 
 
 def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -80,7 +95,7 @@ def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
 def throughput(rates: Mapping[str, Any]) -> str:
     """Requests, output tokens and all tokens per simulated second."""
     requests, output, total = (rates.get(f"{what}_per_s") for what in ("requests", "output_tokens", "total_tokens"))
-    return f"{number(requests)} requests/s, {number(output)} output tokens/s, {number(total)} tokens/s in all"
+    return f"{rate(requests, 'requests')}, {rate(output, 'output tokens')}, {rate(total, 'tokens')} in all"
 
 
 def preemptions(summary: Mapping[str, Any]) -> str:
@@ -92,11 +107,15 @@ def preemptions(summary: Mapping[str, Any]) -> str:
 def ending(requests: Mapping[str, Any]) -> str:
     """How many requests ended for which reason."""
     reasons = section(requests, "finished")
-    parts = [f"{number(count)} {clean(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
+    parts = [f"{number(count)} {_end(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
     if requests.get("unfinished"):
         parts.append(f"{number(requests['unfinished'])} unfinished")
     refused = requests.get("refused", reasons.get("refused"))
     return ", ".join([*parts, f"{number(refused)} refused"])
+
+
+def _end(reason: str) -> str:
+    return f"finished ({reason})" if reason in FINISHED else clean(reason)
 
 
 def goodput(summary: Mapping[str, Any]) -> str:
@@ -111,8 +130,8 @@ def goodput(summary: Mapping[str, Any]) -> str:
     of_requests = ", ".join(f"{clean(name).upper()} ≤ {target}" for name, target in targets.items() if name != "itl")
     said = []
     if of_requests or "itl" not in targets:
-        share, rate = percent(record.get("share")), number(record.get("requests_per_s"))
-        said.append(f"{share} = {rate} requests/s within {of_requests or DASH}")
+        share, good = percent(record.get("share")), rate(record.get("requests_per_s"), "requests")
+        said.append(f"{share} = {good} within {of_requests or DASH}")
     if "itl" in targets:
         share = percent(section(record, "attainment").get("itl"))
         said.append(f"{share} of gaps between tokens within ITL ≤ {targets['itl']}")

@@ -20,6 +20,7 @@ from reports.units import (
     milliseconds,
     number,
     percent,
+    rate,
     section,
     times,
     title_of,
@@ -76,12 +77,12 @@ def tiles(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
         (
             "Output tokens/s",
             number(rates.get("output_tokens_per_s")),
-            f"{number(rates.get('requests_per_s'))} requests/s",
+            rate(rates.get("requests_per_s"), "requests"),
         ),
     ]
     if row := goodput_row(summary):
-        rate = number(section(summary, "goodput").get("requests_per_s"))
-        shown.append(("Goodput", row[1][0], f"{rate} requests/s"))
+        good = rate(section(summary, "goodput").get("requests_per_s"), "requests")
+        shown.append(("Goodput", row[1][0], good))
     shown.append(("KV use, peak", percent(kv_use.get("peak")), f"mean {percent(kv_use.get('mean'))}"))
     shown.append(("Simulated", duration(summary.get("duration_s")), f"{times(run.get('speedup'))} real time"))
     return shown

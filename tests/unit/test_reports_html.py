@@ -68,6 +68,10 @@ def test_every_element_closes_and_ids_are_unique(tmp_path: Path) -> None:
     assert len(page.ids) == len(set(page.ids))
 
 
+def test_the_page_says_how_finely_itl_is_read(tmp_path: Path) -> None:
+    assert "Percentiles of ITL are read from buckets 0.8 % wide" in report(tmp_path, made_run(40))[1].text
+
+
 def test_nothing_is_fetched_and_nothing_runs(tmp_path: Path) -> None:
     text, page = report(tmp_path, made_run(3_000))
     assert all(link.startswith(("#", "data:image/png")) for link in page.links)
