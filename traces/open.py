@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from schedlab.errors import UsageError
@@ -31,6 +32,8 @@ def open_trace(source: str | Path, *, options: ReadOptions = DEFAULTS) -> Trace:
 
     if str(source) in model_names():
         return open_model(str(source), options)
+    if os.path.lexists(path):
+        raise UsageError(f"{source}: neither a file nor a folder that can be read; pipe a stream into - instead")
     raise UsageError(f"{source}: no such trace file or folder; shipped models: {', '.join(model_names())}")
 
 
