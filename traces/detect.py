@@ -61,6 +61,6 @@ def _head_of(line: str, following: str) -> Head:
     try:
         value = json.loads(line)
         names = list(value) if isinstance(value, dict) else []
-    except ValueError:
+    except (ValueError, RecursionError):
         names = _FIELD.findall(line + following)
     return Head(True, frozenset(names), line)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from schedlab.errors import UsageError
 from traces.detect import Head
+from traces.fields import BIGGEST
 from traces.lineage import Lineage
 from traces.mark import Mark
 from traces.options import ReadOptions
@@ -87,6 +88,11 @@ class FileTrace:
             raw = scan_records(self._kind.read(self._source, self._options, report))
             self._refuse_disorder(raw)
             self._shift_ns = max(0, -raw.first_ns)
+            if raw.last_ns + self._shift_ns >= BIGGEST:
+                raise UsageError(
+                    f"{self._source.name}: the last row arrives {raw.last_ns - raw.first_ns} ns after the first, more "
+                    "than the 146 years that a trace may span; look for a stamp in another unit or era"
+                )
             report.reordered_rows = raw.reordered_rows
             self._report = report
             self._stats = replace(raw, first_ns=raw.first_ns + self._shift_ns, last_ns=raw.last_ns + self._shift_ns)

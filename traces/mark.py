@@ -47,7 +47,7 @@ def read_mark(source: str, line: str) -> Mark | None:
         if not isinstance(notes, list):
             raise ValueError("a list of notes is expected")
         return Mark(is_model, tuple(map(str, notes)), _lineage(document) if "source" in document else None)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{source}: the first line marks a trace of schedlab, but is damaged ({error})") from error
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from traces.clock import wall_clock
 from traces.detect import Head
-from traces.fields import BIGGEST, COMMENT, Place, cells, count
+from traces.fields import BIGGEST, COMMENT, Place, cells, columns_of, count
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -67,7 +67,7 @@ def _header(lines: Iterator[str], place: Place) -> list[str]:
     for line in lines:
         place.line += 1
         if line.strip() and not line.startswith(COMMENT):
-            return [name.strip() for name in cells(line)]
+            return columns_of(place, line)
     return []
 
 

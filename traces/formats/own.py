@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlab.errors import UsageError
 from traces.detect import Head
-from traces.fields import BIGGEST, COMMENT, Place, cells, count, data_lines, ids, json_object, text, whole
+from traces.fields import BIGGEST, COMMENT, Place, cells, columns_of, count, data_lines, ids, json_object, text, whole
 from traces.file_trace import Format
 from traces.mark import is_mark
 from traces.options import ReadOptions
@@ -89,10 +88,8 @@ def read_jsonl(source: Source, options: ReadOptions, report: ReadReport) -> Iter
 
 
 def _columns(place: Place, line: str) -> list[str]:
-    columns = [name.strip() for name in cells(line)]
+    columns = columns_of(place, line)
     _refuse_unknown(place, columns)
-    if len(set(columns)) != len(columns):
-        raise UsageError(f"{place.source}:{place.line}: a column stands twice in the header")
     return columns
 
 

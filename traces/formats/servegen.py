@@ -124,7 +124,7 @@ def load_lengths(dataset: Source, at_s: float) -> tuple[Distribution, Distributi
             return (Distribution.of(prompts), Distribution.of(outputs)) if prompts and outputs else None
         except IndexError:
             return None
-        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UsageError(f"{dataset.name}: second {at_s:g}: not ServeGen length data ({error})") from error
 
 
