@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 from schedlab.errors import UsageError
 from traces.detect import Head
-from traces.fields import BIGGEST
 from traces.lineage import Lineage
 from traces.mark import Mark
 from traces.options import ReadOptions
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.source import Source
-from traces.trace import TraceStats, scan_records
+from traces.trace import TraceStats, checked_span, scan_records
 
 Reader = Callable[[Source, ReadOptions, ReadReport], Iterator[TraceRecord]]
 
@@ -86,13 +85,8 @@ class FileTrace:
         if self._stats is None:
             report = self._new_report()
             raw = scan_records(self._kind.read(self._source, self._options, report))
-            self._refuse_disorder(raw)
+            self._refuse_disorder(checked_span(self._source.name, raw))
             self._shift_ns = max(0, -raw.first_ns)
-            if raw.last_ns + self._shift_ns >= BIGGEST:
-                raise UsageError(
-                    f"{self._source.name}: the last row arrives {raw.last_ns - raw.first_ns} ns after the first, more "
-                    "than the 146 years that a trace may span; look for a stamp in another unit or era"
-                )
             report.reordered_rows = raw.reordered_rows
             self._report = report
             self._stats = replace(raw, first_ns=raw.first_ns + self._shift_ns, last_ns=raw.last_ns + self._shift_ns)

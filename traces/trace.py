@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from schedlab.errors import UsageError
+from traces.fields import BIGGEST
 from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
@@ -64,6 +66,16 @@ class Trace(Protocol):
     def report(self) -> ReadReport: ...
     def records(self) -> Iterator[TraceRecord]: ...
     def scan(self) -> TraceStats: ...
+
+
+def checked_span(name: str, stats: TraceStats) -> TraceStats:
+    """The same facts. UsageError for a trace that spans more time than the simulated clock can count."""
+    if max(stats.span_ns, stats.last_ns) >= BIGGEST:
+        raise UsageError(
+            f"{name}: the last request arrives {stats.span_ns} ns after the first, and a trace may span 146 years "
+            f"({BIGGEST} ns): look for a stamp in another unit, or for a rate that is too low"
+        )
+    return stats
 
 
 def scan_records(records: Iterable[TraceRecord]) -> TraceStats:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from schedlab.errors import UsageError
+from traces.generators.params import check_draw
 from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
@@ -99,8 +100,7 @@ def resample(trace: Trace, rows: int, seed: int) -> Trace:
     In an open loop sessions lose their meaning and are left out. Structure beyond one gap (long bursts) is lost. The
     result is a modelled trace.
     """
-    if rows < 1:
-        raise UsageError(f"resample to {rows} rows; at least 1 is needed")
+    check_draw(rows, seed)
 
     def step(records: Iterator[TraceRecord], report: ReadReport) -> Iterator[TraceRecord]:
         pieces = list(_with_gaps(records))

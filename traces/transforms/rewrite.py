@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from schedlab.errors import UsageError
+from traces.fields import BIGGEST
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace
@@ -34,7 +35,10 @@ def scale_rate(trace: Trace, factor: float) -> Trace:
                 continue
             if origin is None:
                 origin = record.arrival_ns
-            yield TraceRecord((2 * (record.arrival_ns - origin) * up + down) // (2 * down), *record[1:])
+            arrival_ns = (2 * (record.arrival_ns - origin) * up + down) // (2 * down)
+            if arrival_ns >= BIGGEST:
+                raise UsageError(f"rate scale {factor:g} puts a request more than 146 years after the first; raise it")
+            yield TraceRecord(arrival_ns, *record[1:])
 
     return Derived(trace, step, f"scaling its rate by {factor:g}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 
@@ -24,7 +25,7 @@ def limit(trace: Trace, rows: int) -> Trace:
         if there < rows:
             report.note(f"limit {rows}: the trace has only {counted(there, 'row')}; all are kept, none is repeated")
         report.drop(f"past the limit of {rows}", max(0, there - rows))
-        return islice(records, rows)
+        return islice(records, min(rows, sys.maxsize))
 
     return Derived(trace, step, f"keeping the first {counted(rows, 'row')}")
 
