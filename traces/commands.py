@@ -22,7 +22,7 @@ _SHIFT = typer.Option(
     False, "--shift-negative", help="Start the trace at 0 where negative stamps are refused otherwise."
 )
 _ROWS = typer.Option(None, help="Rows of a model (default: as many as its original).")
-_SEED = typer.Option(0, help="Seed of everything that is drawn.")
+_SEED = typer.Option(None, help="Seed of everything that is drawn (default 0).")
 _RATE = typer.Option(None, help="ServeGen: requests per second of all clients together (default 10).")
 _DURATION_S = typer.Option(None, "--duration", help="ServeGen: seconds to draw (default 600).")
 
@@ -34,7 +34,7 @@ def inspect(
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
-    seed: int = _SEED,
+    seed: int | None = _SEED,
     rate: float | None = _RATE,
     duration_s: float | None = _DURATION_S,
 ) -> None:
@@ -43,7 +43,8 @@ def inspect(
     from traces.options import ReadOptions
     from traces.summary import summarise
 
-    [opened] = _opened([trace], ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate), duration_s)
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
+    [opened] = _opened([trace], options, duration_s, has_seed=seed is not None)
     with patience("reading"):
         opened.scan()
     summary = summarise(opened, watched)
@@ -70,7 +71,7 @@ def convert(
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
-    seed: int = _SEED,
+    seed: int | None = _SEED,
     rate: float | None = _RATE,
     duration_s: float | None = _DURATION_S,
 ) -> None:
@@ -78,11 +79,13 @@ def convert(
     from traces import transforms
     from traces.options import ReadOptions
 
-    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate)
-    opened = _opened([trace, *merge], options, duration_s)
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
+    opened = _opened([trace, *merge], options, duration_s, has_seed=seed is not None and resample is None)
     result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
-        result = transforms.slice_time(result, _ns(from_s or 0.0), *([] if to_s is None else [_ns(to_s)]))
+        result = transforms.slice_time(
+            result, _ns("--from-s", from_s or 0.0), *([] if to_s is None else [_ns("--to-s", to_s)])
+        )
     if first_row:
         result = transforms.slice_rows(result, first_row)
     if limit is not None:
@@ -92,7 +95,7 @@ def convert(
     if cap_prompt is not None or cap_output is not None:
         result = transforms.cap(result, cap_prompt, cap_output)
     if resample is not None:
-        result = transforms.resample(result, resample, seed)
+        result = transforms.resample(result, resample, seed or 0)
     _write(transforms.anonymise(result) if anonymise else result, out)
 
 
@@ -111,12 +114,12 @@ def generate(
     ),
     rows: int = typer.Option(..., help="Requests to draw."),
     rate: float | None = typer.Option(None, help="Mean arrivals per second."),
-    seed: int = _SEED,
+    seed: int | None = _SEED,
 ) -> None:
     """Draw a trace from an arrival process and a length model."""
     from traces.generators.spec import generate as draw
 
-    _write(draw(arrivals, lengths, rows, seed, rate), out)
+    _write(draw(arrivals, lengths, rows, seed or 0, rate), out)
 
 
 @app.command()
@@ -132,6 +135,8 @@ def fetch(
     from traces.fetch import fetch as bring
     from traces.fetch import target_of
 
+    if show and (name or out != Path()):
+        raise UsageError("fetch: --list fetches nothing; leave out the name and --out, or leave out --list")
     if show:
         show_catalogue()
         return
@@ -145,7 +150,7 @@ def fetch(
     typer.echo(f"{target}: {repository.licence}, {repository.credit}")
 
 
-def _opened(sources: list[str], options: ReadOptions, duration_s: float | None) -> list[Trace]:
+def _opened(sources: list[str], options: ReadOptions, duration_s: float | None, *, has_seed: bool) -> list[Trace]:
     """Open every source; UsageError for a flag that none of them heeds."""
     from schedlab.errors import UsageError
     from traces.open import open_trace
@@ -154,17 +159,25 @@ def _opened(sources: list[str], options: ReadOptions, duration_s: float | None) 
         options = replace(options, duration_s=duration_s)
     opened = [open_trace(source, options=options) for source in sources]
     formats = [trace.format for trace in opened]
-    for flag, value, heeding, what in (
-        ("--rows", options.rows, "model", "is no shipped model"),
-        ("--rate", options.rate, "servegen", "holds no ServeGen clients"),
-        ("--duration", duration_s, "servegen", "holds no ServeGen clients"),
+    recorded = {one for one in formats if one not in ("model", "servegen")}
+    for flag, is_given, is_heeded, what in (
+        ("--rows", options.rows is not None, "model" in formats, "is no shipped model"),
+        ("--rate", options.rate is not None, "servegen" in formats, "holds no ServeGen clients"),
+        ("--duration", duration_s is not None, "servegen" in formats, "holds no ServeGen clients"),
+        ("--seed", has_seed, len(recorded) < len(set(formats)), "is read as it stands and nothing is drawn"),
+        ("--strict", options.strict, bool(recorded), "is drawn in order"),
+        ("--shift-negative", options.shift_negative, bool(recorded), "is drawn from 0 on"),
     ):
-        if value is not None and heeding not in formats:
+        if is_given and not is_heeded:
             raise UsageError(f"{flag} has no effect: {', '.join(sources)} {what}; leave it out")
     return opened
 
 
-def _ns(seconds: float) -> int:
+def _ns(flag: str, seconds: float) -> int:
+    from schedlab.errors import UsageError
+
+    if not 0 <= seconds < 4e9:
+        raise UsageError(f"{flag} is {seconds:g}; give seconds from 0 up to 4e9")
     return round(seconds * 1e9)
 
 

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -55,7 +55,8 @@ def _replacing(path: Path) -> Iterator[IO[str]]:
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def _used_columns(records: Iterable[TraceRecord]) -> tuple[int, list[str]]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from traces.generators.clients import Distribution
 
 DEFAULT_RATE = 10.0
+_MOST = 1e8
 _CHUNK = re.compile(r"chunk-(\d+)-(trace\.csv|dataset\.json)(\.gz)?$")
 _SHAPES = {False: (1e-3, 1e6), True: (0.05, 1e3)}
 _PATTERNS = ("", "Gamma", "Weibull")
@@ -72,6 +73,7 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
     """Draw the requests of all clients with length data, window by window."""
     from traces.generators.clients import draw
 
+    _check(options)
     clients = load_clients(source)
     usable = [client for client in clients if client.dataset is not None]
     _note_missing(report, clients)
@@ -192,12 +194,15 @@ def _busiest_s(clients: Sequence[Client], window_s: float, duration_s: float) ->
     return starts[sums.index(max(sums))] if starts else 0.0
 
 
-def _scale(source: Source, clients: Sequence[Client], window_s: float, start_s: float, options: ReadOptions) -> float:
+def _check(options: ReadOptions) -> None:
     if options.rate is not None and options.rate_scale is not None:
         raise UsageError("ServeGen: give a rate or a rate scale, not both")
     for name, value in (("rate", options.rate), ("rate scale", options.rate_scale), ("duration", options.duration_s)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"ServeGen: the {name} is {value:g}; it must be above 0")
+        if value is not None and not 0 < value <= _MOST:
+            raise UsageError(f"ServeGen: the {name} is {value:g}; it must be above 0, and at most {_MOST:g}")
+
+
+def _scale(source: Source, clients: Sequence[Client], window_s: float, start_s: float, options: ReadOptions) -> float:
     end_s = start_s + options.duration_s
     requests = sum(
         rate * max(0.0, min(end_s, at + window_s) - max(start_s, at)) for at, rate in _rates(clients).items()
