@@ -44,6 +44,7 @@ class SimDevice:
         self, clock: SimClock, cost: CostModel, outputs: OutputModel, facts: DeviceFacts, links: Links | None = None
     ) -> None:
         self.clock = clock
+        self.now_ns = clock.now_ns
         self.cost = cost
         self.outputs = outputs
         self.facts = facts
@@ -53,9 +54,6 @@ class SimDevice:
         self._num_launches = 0
         self.busy_quanta = 0
         self._no_window: tuple[int | None, int] = (None if cost.window_tokens is None else 0, 0)
-
-    def now_ns(self) -> int:
-        return self.clock.now_ns()
 
     def launch(self, step: Step) -> StepTicket:
         """Begin a step when the copies that it names have ended."""
