@@ -51,7 +51,7 @@ def drive(core: Scheduler) -> Generator[Wait | Idle | Settle, StepResult | None,
         if plan.shutdown:
             break
         for lane in plan.lanes:
-            while (ticket := core.launch(lane)) is not None:
+            if (ticket := core.launch(lane)) is not None:
                 result = yield Wait(ticket)
                 assert result is not None
                 core.commit(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, cycle
 from typing import TYPE_CHECKING
 
 from schedlab.core import stops
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 
 
 def next_step(core: Scheduler, lane: Lane) -> Step | None:
-    """The next step of a lane; None when it has no more in this tick. First chunks run alone, one step each."""
-    core.in_flight_growth = []
+    """The step of a lane; None when it has nothing to do. First chunks run alone, a lane each."""
+    core.in_flight_growing = []
     if lane is Lane.START:
         return _start(core)
-    if lane in core.lanes_done:
-        return None
-    core.lanes_done.add(lane)
     if lane is Lane.CONTINUE:
         chunks = _chunks(core)
         return Step(chunks, None) if chunks else None
@@ -49,10 +47,9 @@ def _start(core: Scheduler) -> Step | None:
 
 def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
     make_room_for_decoding(core)
-    growing = core.batch.growing(0)
+    growing = core.in_flight_growing = list(core.batch.growing(0))
     for sequence, block in zip(growing, core.pool.allocate(len(growing)), strict=True):
         sequence.block_table.append(block)
-        core.in_flight_growth.append(Growth(0, sequence, block))
     chunks = _chunks(core) if with_chunks and core.prefilling else ()
     if not core.batch.rows:
         return Step(chunks, None) if chunks else None
@@ -135,7 +132,7 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
             core.retire()
             continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
-        core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
+        core.in_flight_growing = [row for row in core.in_flight_growing if row is not victim]
         core.preempt(victim, "prefill")
         if victim is sequence:
             return False
@@ -149,9 +146,9 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
         return
     now_ns = core.device.now_ns()
     context_tokens, start_step = core.batch.context_tokens, core.batch.step
-    if step.decode is not None:
-        _advance_rows(core, result.repeats, now_ns)
-    _announce(core, step, result, context_tokens, start_step)
+    growth = _advance_rows(core, result.repeats, now_ns) if step.decode is not None else []
+    if core.bus.on_step_done:
+        _announce(core, step, result, context_tokens, start_step, growth)
     if step.decode is not None:
         core.batch.newcomers.clear()
         _end_rows(core, result)
@@ -159,27 +156,31 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
         _advance_chunk(core, chunk, result, now_ns)
 
 
-def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> None:
-    """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count."""
-    batch = core.batch
+def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> list[Growth]:
+    """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count.
+
+    Returns all blocks that rows got for the step, if an observer wants to know.
+    """
+    batch, growth = core.batch, []
+    if core.bus.wants_growth:
+        growth = [Growth(0, row, row.block_table[-1]) for row in core.in_flight_growing]
     if iterations > 1:
-        blocks = iter(core.pool.allocate(batch.growth_blocks(1, iterations - 1)))
-        wants_growth = core.bus.wants_growth
-        for iteration, rows in batch.growing_after(iterations):
-            for sequence in rows:
-                block = next(blocks)
-                sequence.block_table.append(block)
-                if wants_growth:
-                    core.in_flight_growth.append(Growth(iteration, sequence, block))
+        blocks = core.pool.allocate(batch.growth_blocks(1, iterations - 1))
+        for row, block in zip(cycle(chain.from_iterable(batch.growing_from(1))), blocks, strict=False):
+            row.block_table.append(block)
+        if core.bus.wants_growth:
+            needs = ((iteration, row) for iteration in range(1, iterations) for row in batch.growing(iteration))
+            growth += [Growth(iteration, row, block) for (iteration, row), block in zip(needs, blocks, strict=True)]
     batch.step += iterations
     batch.last_step_ns = now_ns
     if core.ledger is not None:
         core.ledger.advance(iterations)
+    return growth
 
 
-def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int) -> None:
-    if not core.bus.on_step_done:
-        return
+def _announce(
+    core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int, growth: list[Growth]
+) -> None:
     batch, decoding = core.batch, step.decode is not None
     event = StepDone(
         result.pace,
@@ -190,7 +191,7 @@ def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: i
         batch,
         tuple(batch.newcomers) if decoding else (),
         core.in_flight_used_blocks,
-        core.in_flight_growth,
+        growth,
         len(core.waiting),
         len(core.prefilling),
         len(core.parked),
@@ -255,9 +256,8 @@ def _fail(core: Scheduler, step: Step, error: str) -> None:
     if not step.chunks and step.decode is not None:
         failed = list(core.batch.rows)
         core.batch.newcomers.clear()
-    for growth in core.in_flight_growth:
-        growth.sequence.block_table.pop()
-        core.pool.release([growth.block])
+    for row in core.in_flight_growing:
+        core.pool.release([row.block_table.pop()])
     for sequence in failed:
         sequence.error = error
         core.ending[sequence] = FinishReason.ERROR

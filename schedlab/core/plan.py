@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lane(StrEnum):
-    """A part of a tick that becomes steps. Fused lanes become one step together."""
+    """A part of a tick that becomes at most one step. Fused lanes become one step together."""
 
     START = "start_prefills"
     CONTINUE = "continue_prefills"
@@ -27,9 +27,10 @@ class Lane(StrEnum):
     ALL = "start_prefills+continue_prefills+decode"
 
 
+# The lanes of a tick, after one START for each newcomer where it is not fused.
 LANES: dict[Fusion, tuple[Lane, ...]] = {
-    Fusion.NONE: (Lane.START, Lane.CONTINUE, Lane.DECODE),
-    Fusion.CONTINUE: (Lane.START, Lane.CONTINUE_DECODE),
+    Fusion.NONE: (Lane.CONTINUE, Lane.DECODE),
+    Fusion.CONTINUE: (Lane.CONTINUE_DECODE,),
     Fusion.ALL: (Lane.ALL,),
 }
 
@@ -44,7 +45,6 @@ class Plan(NamedTuple):
 def begin(core: Scheduler) -> None:
     """Forget the tick before."""
     core.progress = core.evicted = False
-    core.lanes_done.clear()
     core.starting.clear()
 
 
@@ -63,7 +63,9 @@ def make(core: Scheduler) -> Plan:
     if core.inbox.closed and not core.sequences:
         return Plan((), shutdown=True)
     if core.batch.rows or core.prefilling:
-        return Plan(LANES[core.config.fusion])
+        fusion = core.config.fusion
+        starts = 0 if fusion is Fusion.ALL else len(core.starting)
+        return Plan((Lane.START,) * starts + LANES[fusion])
     return Plan(())
 
 

@@ -18,7 +18,7 @@ from schedlab.core.limits import OutputLimits
 from schedlab.core.plan import Lane, Plan, begin, make, receive
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
 from schedlab.errors import Stalled
-from schedlab.events import Admitted, EventBus, Finished, Growth, Preempted, Resumed
+from schedlab.events import Admitted, EventBus, Finished, Preempted, Resumed
 from schedlab.inbox import Inbox
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.commitment import CommitmentLedger
@@ -72,11 +72,11 @@ class Scheduler:
         self.no_way_for: tuple[Sequence, int] | None = None
         # The tick in progress.
         self.starting: deque[Sequence] = deque()
-        self.lanes_done: set[Lane] = set()
         self.progress = False
         self.evicted = False
         self.in_flight: Step | None = None
-        self.in_flight_growth: list[Growth] = []
+        # Rows that got a block for the first iteration of the step in flight, the last one of their tables.
+        self.in_flight_growing: list[Sequence] = []
         self.in_flight_used_blocks = 0
 
     @property
@@ -115,7 +115,7 @@ class Scheduler:
         return make(self)
 
     def launch(self, lane: Lane) -> Ticket | None:
-        """Begin the lane's next step; None when the lane has no more in this tick."""
+        """Begin the lane's step; None when the lane has nothing to do."""
         step = lanes.next_step(self, lane)
         if step is None:
             return None
