@@ -203,7 +203,7 @@ def _announce(
 
 def _end_rows(core: Scheduler, result: StepResult) -> None:
     batch = core.batch
-    ended = {sequence: FinishReason.STOP for sequence in result.ended if sequence in batch}
+    ended = {sequence: FinishReason.STOP for sequence in result.ended if sequence in batch.rows}
     if result.tokens is not None:
         for sequence in batch.rows:
             if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):
@@ -238,8 +238,10 @@ def _sample(core: Scheduler, sequence: Sequence, result: StepResult, now_ns: int
     sequence.last_token_ns = now_ns
     if sequence.first_token_ns == NOT_YET:
         sequence.first_token_ns = now_ns
-        for notify in core.bus.on_first_token:
-            notify(FirstToken(now_ns, sequence))
+        if core.bus.on_first_token:
+            event = FirstToken(now_ns, sequence)
+            for notify in core.bus.on_first_token:
+                notify(event)
     tokens = result.tokens
     stopped = tokens is not None and stops.ends(sequence.request, tokens[sequence.request_id], sequence.num_outputs)
     if stopped or sequence in result.ended:

@@ -100,8 +100,10 @@ def _receive(core: Scheduler, request: Request) -> None:
     core.sequences[request.request_id] = sequence
     core.waiting.push(sequence)
     core.watch_deadline(sequence)
-    for notify in core.bus.on_arrived:
-        notify(Arrived(core.device.now_ns(), sequence))
+    if core.bus.on_arrived:
+        event = Arrived(core.device.now_ns(), sequence)
+        for notify in core.bus.on_arrived:
+            notify(event)
 
 
 def _why_never(core: Scheduler, request: Request) -> str:

@@ -174,8 +174,10 @@ class Scheduler:
         self._seat(sequence)
         if self.ledger:
             self.ledger.add(sequence)
-        for notify in self.bus.on_admitted:
-            notify(Admitted(sequence.admitted_ns, sequence))
+        if self.bus.on_admitted:
+            event = Admitted(sequence.admitted_ns, sequence)
+            for notify in self.bus.on_admitted:
+                notify(event)
 
     def resume(self, sequence: Sequence) -> None:
         """Give a preempted sequence a seat; its known tokens are computed again by the lanes."""
@@ -229,8 +231,10 @@ class Scheduler:
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
         self.forget(sequence, reason)
-        for notify in self.bus.on_finished:
-            notify(Finished(sequence.finished_ns, sequence, reason))
+        if self.bus.on_finished:
+            event = Finished(sequence.finished_ns, sequence, reason)
+            for notify in self.bus.on_finished:
+                notify(event)
 
     def forget(self, sequence: Sequence, reason: FinishReason) -> None:
         """The sequence is over and holds nothing."""
