@@ -41,7 +41,9 @@ class SimProcess:
         clock = self._clock
         try:
             command = self._loop.send(answer)
-            while self._goes_on_at_once(command) and clock.is_instant_over():
+            while not isinstance(command, Wait) and clock.is_instant_over():
+                if isinstance(command, Idle) and command.until_ns > clock.now_ns():
+                    break
                 command = self._loop.send(None)
         except StopIteration:
             self.done = True
@@ -52,10 +54,6 @@ class SimProcess:
             self._settling = clock.when_settled(self._on_settled)
         else:
             self._idle(command)
-
-    def _goes_on_at_once(self, command: Wait | Idle | Settle) -> bool:
-        kind = type(command)
-        return kind is Settle or (kind is Idle and command.until_ns <= self._clock.now_ns())  # type: ignore[union-attr]
 
     def _on_settled(self, alarm: Event) -> None:
         if alarm is self._settling:

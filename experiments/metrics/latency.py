@@ -38,7 +38,7 @@ class TokenGaps:
     def _count_decode(self, event: StepDone) -> None:
         pace, rows, former = event.pace, event.decode_rows, self._last_decode_quanta
         self._last_decode_quanta = pace.last_quanta
-        if not event.newcomers and former == pace.start_quanta:
+        if pace.count > 1 and not event.newcomers and former == pace.start_quanta:
             self._count_durations(pace, 0, rows)
             return
         first_quanta = pace.end_quanta(1)

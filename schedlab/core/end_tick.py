@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def run(core: Scheduler) -> None:
     """Retire in the order of ending, then resume."""
-    core.retire()
+    if core.ending:
+        core.retire()
     if core.parked and not core.parked_wait_on():
         _resume(core)
 

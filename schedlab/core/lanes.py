@@ -46,8 +46,11 @@ def _start(core: Scheduler) -> Step | None:
 
 
 def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
-    make_room_for_decoding(core)
-    growing = core.in_flight_growing = list(core.batch.growing(0))
+    growing = core.batch.growing(0)
+    if len(growing) > core.pool.free_blocks:
+        make_room_for_decoding(core)
+        growing = core.batch.growing(0)
+    core.in_flight_growing = list(growing)
     for sequence, block in zip(growing, core.pool.allocate(len(growing)), strict=True):
         sequence.block_table.append(block)
     chunks = _chunks(core) if with_chunks and core.prefilling else ()
@@ -203,7 +206,10 @@ def _announce(
 
 def _end_rows(core: Scheduler, result: StepResult) -> None:
     batch = core.batch
-    ended = {sequence: FinishReason.STOP for sequence in result.ended if sequence in batch.rows}
+    ended: dict[Sequence, FinishReason] = {}
+    for sequence in result.ended:
+        if sequence in batch.rows:
+            ended[sequence] = FinishReason.STOP
     if result.tokens is not None:
         for sequence in batch.rows:
             if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):

@@ -27,19 +27,20 @@ class Lane(StrEnum):
     ALL = "start_prefills+continue_prefills+decode"
 
 
-# The lanes of a tick, after one START for each newcomer where it is not fused.
-LANES: dict[Fusion, tuple[Lane, ...]] = {
-    Fusion.NONE: (Lane.CONTINUE, Lane.DECODE),
-    Fusion.CONTINUE: (Lane.CONTINUE_DECODE,),
-    Fusion.ALL: (Lane.ALL,),
-}
-
-
 class Plan(NamedTuple):
     """Lanes to run in order; a shutdown has none and is the last."""
 
     lanes: tuple[Lane, ...]
     shutdown: bool = False
+
+
+NOTHING = Plan(())
+# After one START for each newcomer, where that lane is not fused.
+PLANS: dict[Fusion, Plan] = {
+    Fusion.NONE: Plan((Lane.CONTINUE, Lane.DECODE)),
+    Fusion.CONTINUE: Plan((Lane.CONTINUE_DECODE,)),
+    Fusion.ALL: Plan((Lane.ALL,)),
+}
 
 
 def begin(core: Scheduler) -> None:
@@ -51,7 +52,8 @@ def begin(core: Scheduler) -> None:
 def receive(core: Scheduler) -> None:
     """Take in what has come, end what is due, make room for decoding. All ends of a tick before its steps are here."""
     _drain_inbox(core)
-    _end_overdue(core)
+    if core.deadlines:
+        _end_overdue(core)
     if make_room_for_decoding(core):
         core.evicted = True
 
@@ -62,11 +64,12 @@ def make(core: Scheduler) -> Plan:
         _admit(core)
     if core.inbox.closed and not core.sequences:
         return Plan((), shutdown=True)
-    if core.batch.rows or core.prefilling:
-        fusion = core.config.fusion
-        starts = 0 if fusion is Fusion.ALL else len(core.starting)
-        return Plan((Lane.START,) * starts + LANES[fusion])
-    return Plan(())
+    if not core.batch.rows and not core.prefilling:
+        return NOTHING
+    plan = PLANS[core.config.fusion]
+    if core.starting and core.config.fusion is not Fusion.ALL:
+        return Plan((Lane.START,) * len(core.starting) + plan.lanes)
+    return plan
 
 
 def _drain_inbox(core: Scheduler) -> None:
