@@ -10,6 +10,8 @@ from experiments import truth
 from experiments.memory import about_snapshots, scheduler_for
 from experiments.setup import Setup
 from schedlab.device import CopyKind
+from schedlab.policies.priority import Priority
+from traces.words import counted
 
 
 def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
@@ -22,9 +24,12 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
         yield "partial: the run was interrupted; only what had happened until then is counted"
     yield from _about_faults(setup, summary)
     yield from _about_the_trace(setup, summary["trace_rows"])
-    if setup.options.cost == "roofline" and not setup.options.cost_set:
-        yield truth.sentence()
+    yield from _about_the_times(setup)
+    if setup.options.rate_scale != 1:
+        yield f"arrivals are {setup.options.rate_scale:g} times as dense as the trace's (--rate-scale)"
     yield setup.limit.sentence()
+    if setup.policy.name == Priority.name and setup.workload.stats.one_priority:
+        yield "all rows have the same priority, so that policy priority serves them as fifo does"
     if setup.model.recurrent is not None:
         wanted = scheduler_for(setup.options, setup.model)[0].snapshot_slots
         yield from about_snapshots(setup.model, setup.scheduler, wanted)
@@ -34,20 +39,32 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
         yield _about_links(setup)
     cut = summary["cut_outputs"]
     if cut["requests"]:
-        yield f"{cut['requests']:,} outputs were cut by a limit; they lack {cut['tokens']:,} tokens of the trace"
+        outputs, tokens = counted(cut["requests"], "output was", "outputs were"), counted(cut["tokens"], "token")
+        yield f"{outputs} cut by a limit; {tokens} of the trace did not come"
     yield from _about_losses(summary)
 
 
 def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
     trace, report = setup.workload.trace, setup.workload.report
-    if not trace.is_model:
-        yield f"original trace, sha256 {trace.sha256[:12]}…"
-    elif not any("modelled" in note for note in report.notes):
+    if not trace.is_model or setup.workload.title != "modelled trace":
+        yield f"{setup.workload.title}, sha256 {trace.sha256[:12]}…"
+    if trace.is_model and not any("modelled" in note for note in report.notes):
         yield "modelled, not original: its requests were drawn, not recorded"
     yield from report.notes
+    read = counted(rows["read"], "row")
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""
-    yield f"{rows['read']:,} rows read{dropped}{reordered}, {rows['sent']:,} sent"
+    yield f"{read} read{dropped}{reordered}, {rows['sent']:,} sent"
+
+
+def _about_the_times(setup: Setup) -> Iterator[str]:
+    cost, changed = setup.options.cost, ", ".join(setup.options.cost_set)
+    if cost == "roofline":
+        yield truth.sentence()
+        if changed:
+            yield f"that comparison is of the roofline as it ships; this run sets {changed}"
+    else:
+        yield f"times come from the cost model {cost!r}: they are set by hand and say nothing of {setup.hardware.name}"
 
 
 def _about_faults(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
@@ -81,4 +98,6 @@ def _about_losses(summary: Mapping[str, Any]) -> Iterator[str]:
         for group in summary[what]:
             yield f"{group['count']:,} {what}; the first is request {group['first_request']}: {group['reason']}"
     if summary["unsent_turns"]:
-        yield f"{summary['unsent_turns']:,} turns were never sent: a turn before them in their session got no answer"
+        turns = counted(summary["unsent_turns"], "turn was", "turns were")
+        uncounted = "; the shares of goodput are of the requests sent, without them" if "goodput" in summary else ""
+        yield f"{turns} never sent: a turn before in the same session got no answer{uncounted}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.fault_file import parse_plan, read_plan
-from experiments.metrics.slo import Slo
+from experiments.metrics.slo import Slo, check_names
 from experiments.values import UNITS_NS, duration_ns, pairs
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import DEFAULT_UTILISATION_PERCENT
@@ -63,6 +63,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         _check_numbers(self)
         _check_max_tokens(self.max_tokens)
+        check_names(self.slo)
         Slo.parse(self.slo_s)
         parse_plan(self.faults)
 

@@ -13,6 +13,8 @@ from experiments.command import Job, execute
 from reports.perfetto import parse_window
 from reports.table import print_summary
 
+NS_PER_S = 1_000_000_000
+
 
 def replay_on_terminal(
     options: Mapping[str, Any], *, out: Path | None, events: bool, check: bool, leap: bool, perfetto_window: str | None
@@ -35,5 +37,9 @@ def replay_on_terminal(
     result = execute(job)
     console = Console(highlight=False, soft_wrap=True)
     print_summary(console, result.summary, result.config, result.run, result.notes)
+    start_s = job.perfetto_window_ns[0] / NS_PER_S if job.perfetto_window_ns else 0.0
+    if start_s >= result.summary["duration_s"] > 0:
+        note = f"note: trace.perfetto.json is empty: the run was over before second {start_s:g} (--perfetto-window)"
+        console.print(note, markup=False)
     console.print(f"results in {result.folder}", markup=False)
     return result.partial

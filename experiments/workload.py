@@ -15,6 +15,7 @@ from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace, TraceStats
 from traces.transforms import limit, scale_rate
+from traces.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,14 @@ class Workload:
     Attributes:
         stats: facts of its rows before the rate is scaled, which changes their stamps only.
         report: what happened to the rows of the original.
+        title: what to call the trace, before the limit and the rate scale of this run.
     """
 
     source: str
     trace: Trace
     stats: TraceStats
     report: ReadReport
+    title: str
 
     def records(self) -> Iterator[TraceRecord]:
         """A fresh pass."""
@@ -63,17 +66,18 @@ def open_workload(options: ReplayOptions) -> Workload:
     trace = open_trace(options.trace, options=ReadOptions(rows=rows, seed=options.seed or 0))
     if options.seed is not None and not trace.is_model:
         raise UsageError(
-            f"--seed has no effect: {options.trace} is an original trace and nothing else is drawn; leave it out"
+            f"--seed has no effect: {options.trace} is no modelled trace and nothing else is drawn; leave it out"
         )
+    title = trace.lineage.title(trace.is_model)
     if options.limit is not None and not is_model:
         trace = limit(trace, options.limit)
     stats = trace.scan()
     if not stats.rows:
         raise UsageError(f"{options.trace}: there is no request to replay; {_rows(trace.report)}")
     scaled = trace if options.rate_scale == 1 else scale_rate(trace, options.rate_scale)
-    return Workload(options.trace, scaled, stats, trace.report)
+    return Workload(options.trace, scaled, stats, trace.report, title)
 
 
 def _rows(report: ReadReport) -> str:
     dropped = "".join(f", {rows} dropped ({reason})" for reason, rows in report.dropped.items())
-    return f"{report.rows_read} rows read{dropped}"
+    return f"{counted(report.rows_read, 'row')} read{dropped}"

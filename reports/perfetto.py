@@ -107,8 +107,7 @@ class PerfettoRecorder:
 
     def on_step_done(self, event: StepDone) -> None:
         pace, rows, window = event.pace, event.decode_rows, self._window
-        count = pace.count
-        start_ns, end_ns = quanta_to_ns(pace.start_quanta), quanta_to_ns(pace.end_quanta(count))
+        start_ns, end_ns, count = quanta_to_ns(pace.start_quanta), quanta_to_ns(pace.last_quanta), pace.count
         prefill_tokens = sum([chunk.num_tokens for chunk in event.chunks]) if event.chunks else 0
         load = (event.context_tokens, event.used_blocks, len(event.batch.rows) + event.num_prefilling)
         queues = (event.num_waiting, event.num_parked, event.cached_blocks)

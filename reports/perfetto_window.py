@@ -124,7 +124,10 @@ class TraceWindow:
 
     def add_step(self, step: tuple[int, ...]) -> None:
         """Add the fields of a StepSlice."""
-        self._add(self._steps, step)
+        if len(self._steps) < self._most_slices:
+            self._steps.append(step)
+        else:
+            self._left_out += 1
 
     def add_request(self, span: RequestSpan) -> None:
         self._add(self._requests, span)

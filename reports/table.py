@@ -15,6 +15,7 @@ from reports.units import (
     latency_row,
     number,
     percent,
+    rate,
     section,
     size,
     times,
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 LATENCIES = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "E2E"), ("queue", "queue"))
 BUDGETS = (
-    ("max_num_seqs", "sequences"),
-    ("max_num_batched_tokens", "tokens a step"),
-    ("block_size", "tokens a block"),
-    ("num_blocks", "KV blocks"),
+    ("max_num_seqs", "sequence", "sequences"),
+    ("max_num_batched_tokens", "token a step", "tokens a step"),
+    ("block_size", "token a block", "tokens a block"),
+    ("num_blocks", "KV block", "KV blocks"),
 )
+FINISHED = ("stop", "length")
 
 
 def print_summary(
@@ -67,8 +69,9 @@ def headline(config: Mapping[str, Any]) -> str:
 def budgets(config: Mapping[str, Any]) -> str:
     """Preset, policy and budgets of a run on one line."""
     named = [f"{key} {title_of(config, key)}" for key in ("preset", "policy") if title_of(config, key) != DASH]
-    known = [(find(config, key), words) for key, words in BUDGETS]
-    return " · ".join([*named, *(f"{number(value)} {words}" for value, words in known if value is not None)])
+    known = [(find(config, key), one, many) for key, one, many in BUDGETS]
+    shown = [f"{number(value)} {one if value == 1 else many}" for value, one, many in known if value is not None]
+    return " · ".join([*named, *shown])
 
 
 def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -84,7 +87,10 @@ def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
         ("batch size", f"{number(batch.get('mean'))} mean, {number(batch.get('peak'))} peak"),
         ("preemptions", preemptions(summary)),
         *under_pressure(summary),
-        ("iterations", f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} /s)"),
+        (
+            "iterations",
+            f"{number(summary.get('steps'))} ({number(summary.get('iterations_per_s'))} a simulated second)",
+        ),
         ("speed-up", f"{times(run.get('speedup'))} real time ({duration(run.get('wall_s'))} of wall time)"),
     ]
 
@@ -92,7 +98,7 @@ def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
 def throughput(rates: Mapping[str, Any]) -> str:
     """Requests, output tokens and all tokens per simulated second."""
     requests, output, total = (rates.get(f"{what}_per_s") for what in ("requests", "output_tokens", "total_tokens"))
-    return f"{number(requests)} requests/s, {number(output)} output tokens/s, {number(total)} tokens/s in all"
+    return f"{rate(requests, 'requests')}, {rate(output, 'output tokens')}, {rate(total, 'tokens')} in all"
 
 
 def preemptions(summary: Mapping[str, Any]) -> str:
@@ -153,24 +159,35 @@ def link_use(name: str, link: Mapping[str, Any]) -> str:
 def ending(requests: Mapping[str, Any]) -> str:
     """How many requests ended for which reason."""
     reasons = section(requests, "finished")
-    parts = [f"{number(count)} {clean(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
+    parts = [f"{number(count)} {_end(reason)}" for reason, count in reasons.items() if reason != "refused" and count]
     if requests.get("unfinished"):
         parts.append(f"{number(requests['unfinished'])} unfinished")
     refused = requests.get("refused", reasons.get("refused"))
     return ", ".join([*parts, f"{number(refused)} refused"])
 
 
+def _end(reason: str) -> str:
+    return f"finished ({reason})" if reason in FINISHED else clean(reason)
+
+
 def goodput(summary: Mapping[str, Any]) -> str:
-    """The share and rate of requests that met every target of the SLO, with the targets."""
+    """The share and rate of requests that met every target of the SLO, with the targets.
+
+    A target on ITL is met by gaps between tokens, not by requests; its share stands apart.
+    """
     record = section(summary, "goodput")
     if not record:
         return f"{DASH} (no SLO given)"
-    targets = ", ".join(
-        f"{clean(name).upper()} ≤ {brief(duration(value))}" for name, value in section(record, "targets").items()
-    )
-    return (
-        f"{percent(record.get('share'))} = {number(record.get('requests_per_s'))} requests/s within {targets or DASH}"
-    )
+    targets = {name: brief(duration(value)) for name, value in section(record, "targets").items()}
+    of_requests = ", ".join(f"{clean(name).upper()} ≤ {target}" for name, target in targets.items() if name != "itl")
+    said = []
+    if of_requests or "itl" not in targets:
+        share, good = percent(record.get("share")), rate(record.get("requests_per_s"), "requests")
+        said.append(f"{share} = {good} within {of_requests or DASH}")
+    if "itl" in targets:
+        share = percent(section(record, "attainment").get("itl"))
+        said.append(f"{share} of gaps between tokens within ITL ≤ {targets['itl']}")
+    return "; ".join(said)
 
 
 def _latency_table(summary: Mapping[str, Any]) -> Table:

@@ -40,6 +40,14 @@ def number(value: Any) -> str:
     return f"{value:.{2 - max(-1, math.floor(math.log10(size)))}f}"
 
 
+def rate(per_s: Any, what: str) -> str:
+    """A rate such as `5.38 requests/s`; a slow one in the hour or the day that leaves at least a hundredth."""
+    if is_number(per_s) and 0 < per_s < 0.01:
+        unit, size = ("h", 3_600) if per_s * 3_600 >= 0.01 else ("d", 86_400)
+        return f"{number(per_s * size)} {what}/{unit}"
+    return f"{number(per_s)} {what}/s"
+
+
 def percent(share: Any) -> str:
     """A share (0 to 1) as a percentage with one decimal. Only a full share reads as 100 %, only none as 0 %."""
     if not is_number(share):

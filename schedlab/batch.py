@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 from schedlab.sequence import Sequence
 from schedlab.windowed import WindowedContext
@@ -102,27 +101,15 @@ class DecodeBatch:
         """Rows that need a new block before the `iteration`-th iteration from now (0 = the next), in joining order."""
         return self.residues[-(self.step + iteration) % self.block_size]
 
-    def growing_after(self, count: int) -> Iterator[tuple[int, dict[Sequence, None]]]:
-        """(iteration, rows that need a new block before it), for those of the iterations 1 .. count - 1 with any."""
-        size = self.block_size
-        needy = [
-            (iteration, rows)
-            for iteration in range(1, min(count, size + 1))
-            if (rows := self.residues[-(self.step + iteration) % size])
-        ]
-        for cycle in range(0, count - 1, size):
-            for first, rows in needy:
-                if cycle + first >= count:
-                    return
-                yield cycle + first, rows
+    def growing_from(self, iteration: int) -> list[dict[Sequence, None]]:
+        """`growing` of `block_size` iterations from that one on; after these the same rows come again."""
+        first, residues = -(self.step + iteration) % self.block_size, self.residues
+        return residues[first::-1] + residues[:first:-1]
 
     def growth_blocks(self, first: int, count: int) -> int:
         """Blocks that the iterations `first` .. `first + count - 1` from now need together."""
         cycles, rest = divmod(count, self.block_size)
-        total = cycles * len(self.rows)
-        for iteration in range(first, first + rest):
-            total += len(self.residues[-(self.step + iteration) % self.block_size])
-        return total
+        return cycles * len(self.rows) + sum(map(len, self.growing_from(first)[:rest]))
 
     def iterations_to_growth(self) -> int:
         """Iterations from the next one on before which no row needs a block but for the first of them."""
@@ -136,8 +123,8 @@ class DecodeBatch:
             return most
         cycles, blocks = divmod(blocks, rows)
         iterations = 1 + cycles * self.block_size
-        while iterations < most:
-            blocks -= len(self.residues[-(self.step + iterations) % self.block_size])
+        for rows_growing in self.growing_from(1):
+            blocks -= len(rows_growing)
             if blocks < 0:
                 break
             iterations += 1

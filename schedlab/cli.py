@@ -16,72 +16,104 @@ USAGE_EXIT, DEFECT_EXIT, INTERRUPT_EXIT = 2, 1, 130
 FlagError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, help="A lab for LLM-inference schedulers: one, any device."
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A lab for LLM-inference schedulers: one scheduler, any device.",
 )
 app.add_typer(trace_app, name="trace")
 
 
+_TRACE = typer.Argument(
+    None,
+    help="A trace file or folder, - for standard input, a shipped model's name (default azure-conv-like), or the "
+    "config.json of an earlier run to repeat it.",
+    show_default=False,
+)
+_MODEL = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b")
+_HARDWARE = typer.Option(None, help="A GPU's name.", show_default="h100")
+_TP = typer.Option(None, help="GPUs that share the model.", show_default="1")
+_PRESET = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm")
+_POLICY = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's")
+_SET = typer.Option(
+    None, "--set", metavar="KEY=VALUE", help="A budget or rule of the scheduler or its policy; repeatable."
+)
+_COST = typer.Option(None, help="Cost model: roofline or constant.", show_default="roofline")
+_COST_SET = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable.")
+_MEMORY_PERCENT = typer.Option(None, help="Percent of GPU memory that may be used.", show_default="90")
+_NUM_BLOCKS = typer.Option(None, help="KV blocks of the pool, fewer than fit.", show_default="all that fit")
+_BLOCK_SIZE = typer.Option(None, help="Tokens a block; short for --set block_size.", show_default="the preset's")
+_MAX_TOKENS = typer.Option(
+    None,
+    metavar="N|auto|oracle",
+    help="Output limit of requests that have none of their own. auto: the smallest power of two that covers the "
+    "trace; oracle: the exact lengths.",
+    show_default="auto",
+)
+_RATE_SCALE = typer.Option(None, help="Arrivals this many times as dense.", show_default="1")
+_LIMIT = typer.Option(None, help="Only the first rows; of a shipped model, so many rows.", show_default="all")
+_SEED = typer.Option(None, help="Of what a modelled trace draws.", show_default="0")
+_SLO = typer.Option(None, metavar="ttft=2s,tpot=100ms", help="Latency targets: ttft, tpot, itl, e2e.")
+_FAULTS = typer.Option(
+    None,
+    metavar="PLAN.toml",
+    help="Inject failing steps, copies and clients as planned there.",
+    show_default="none",
+)
+_OUT = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/")
+_EVENTS = typer.Option(False, "--events", help="Write every decision to events.jsonl.")
+_CHECK = typer.Option(False, "--check", help="Verify the laws of the run after every tick.")
+_NO_LEAP = typer.Option(False, "--no-leap", help="Step every iteration; the same results, slower.")
+_PERFETTO_WINDOW = typer.Option(
+    None,
+    metavar="START-END",
+    help="Simulated seconds to show in trace.perfetto.json, like 120-180.",
+    show_default="the busiest 60 s",
+)
+_VERSION = typer.Option(False, "--version", help="Print the version and exit.")
+
+
 @app.callback(invoke_without_command=True)
-def _group(context: typer.Context) -> None:
+def _group(context: typer.Context, version: bool = _VERSION) -> None:
+    if version:
+        from experiments.config import schedlab_version
+
+        typer.echo(f"schedlab {schedlab_version()}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def replay(
-    trace: str = typer.Argument(
-        None,
-        help="A trace file or folder, - for standard input, a shipped model's name (default azure-conv-like), or the "
-        "config.json of an earlier run to repeat it.",
-        show_default=False,
-    ),
-    model: str = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b"),
-    hardware: str = typer.Option(None, help="A GPU's name.", show_default="h100"),
-    tp: int = typer.Option(None, help="GPUs that share the model.", show_default="1"),
-    preset: str = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm"),
-    policy: str = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's"),
-    set_: list[str] = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help="A budget or rule of the scheduler or its policy; repeatable."
-    ),
-    cost: str = typer.Option(None, help="Cost model: roofline or constant.", show_default="roofline"),
-    cost_set: list[str] = typer.Option(None, metavar="KEY=VALUE", help="A parameter of the cost model; repeatable."),
-    memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
-    num_blocks: int = typer.Option(None, help="KV blocks of the pool, fewer than fit.", show_default="all that fit"),
-    block_size: int = typer.Option(
-        None, help="Tokens a block; short for --set block_size.", show_default="the preset's"
-    ),
-    max_tokens: str = typer.Option(
-        None,
-        metavar="N|auto|oracle",
-        help="Output limit of requests that have none of their own. auto: the smallest power of two that covers the "
-        "trace; oracle: the exact lengths.",
-        show_default="auto",
-    ),
-    rate_scale: float = typer.Option(None, help="Arrivals this many times as dense.", show_default="1"),
-    limit: int = typer.Option(None, help="Only the first rows; of a shipped model, so many rows.", show_default="all"),
-    seed: int = typer.Option(None, help="Of a modelled trace.", show_default="0"),
-    slo: str = typer.Option(None, metavar="ttft=2s,tpot=100ms", help="Latency targets: ttft, tpot, itl, e2e."),
-    faults: Path = typer.Option(
-        None,
-        metavar="PLAN.toml",
-        help="Inject failing steps, copies and clients as planned there.",
-        show_default="none",
-    ),
-    out: Path = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/"),
-    events: bool = typer.Option(False, "--events", help="Write every decision to events.jsonl."),
-    check: bool = typer.Option(False, "--check", help="Verify the laws of the run after every tick."),
-    no_leap: bool = typer.Option(False, "--no-leap", help="Step every iteration; the same results, slower."),
-    perfetto_window: str = typer.Option(
-        None,
-        metavar="START-END",
-        help="Simulated seconds to show in trace.perfetto.json, like 120-180.",
-        show_default="the busiest 60 s",
-    ),
+    trace: str = _TRACE,
+    model: str = _MODEL,
+    hardware: str = _HARDWARE,
+    tp: int = _TP,
+    preset: str = _PRESET,
+    policy: str = _POLICY,
+    set_: list[str] = _SET,
+    cost: str = _COST,
+    cost_set: list[str] = _COST_SET,
+    memory_percent: int = _MEMORY_PERCENT,
+    num_blocks: int = _NUM_BLOCKS,
+    block_size: int = _BLOCK_SIZE,
+    max_tokens: str = _MAX_TOKENS,
+    rate_scale: float = _RATE_SCALE,
+    limit: int = _LIMIT,
+    seed: int = _SEED,
+    slo: str = _SLO,
+    faults: Path = _FAULTS,
+    out: Path = _OUT,
+    events: bool = _EVENTS,
+    check: bool = _CHECK,
+    no_leap: bool = _NO_LEAP,
+    perfetto_window: str = _PERFETTO_WINDOW,
 ) -> None:
     """Replay a production trace on a simulated GPU and report how it went."""
+    from experiments.terminal import replay_on_terminal
     from experiments.values import pairs
 
-    options: dict[str, Any] = {
+    options = {
         "trace": trace,
         "model": model,
         "hardware": hardware,
@@ -101,8 +133,6 @@ def replay(
         "slo": pairs("--slo", slo.split(",")) if slo is not None else None,
         "faults": faults,
     }
-    from experiments.terminal import replay_on_terminal
-
     try:
         partial = replay_on_terminal(
             options, out=out, events=events, check=check, leap=not no_leap, perfetto_window=perfetto_window

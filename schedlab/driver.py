@@ -21,8 +21,19 @@ class Idle(NamedTuple):
     until_ns: int
 
 
-def drive(core: Scheduler) -> Generator[Wait | Idle, StepResult | None, None]:
-    """Run `core` to its shutdown. Yields what it waits for and is sent the answer: a result to Wait, None to Idle.
+class Settle(NamedTuple):
+    """Go on when nobody has anything more to say at this instant, or sooner upon a delivery.
+
+    What this scheduler has just ended may be a delivery to another one, and the other way round: each receives all
+    of that before any of them decides, whoever is first.
+    """
+
+
+SETTLE = Settle()
+
+
+def drive(core: Scheduler) -> Generator[Wait | Idle | Settle, StepResult | None, None]:
+    """Run `core` to its shutdown. Yields what it waits for and is sent the answer: a result to Wait, else None.
 
     A simulated device resumes it from its event queue, a real one from a thread that blocks.
 
@@ -31,11 +42,16 @@ def drive(core: Scheduler) -> Generator[Wait | Idle, StepResult | None, None]:
     """
     yield Idle(core.device.now_ns())
     while True:
+        core.begin_tick()
+        yield SETTLE
+        while len(core.inbox):
+            core.receive()
+            yield SETTLE
         plan = core.plan()
         if plan.shutdown:
             break
         for lane in plan.lanes:
-            while (ticket := core.launch(lane)) is not None:
+            if (ticket := core.launch(lane)) is not None:
                 result = yield Wait(ticket)
                 assert result is not None
                 core.commit(result)

@@ -31,6 +31,10 @@ class Pace(Protocol):
     start_quanta: int
     count: int
 
+    @property
+    def last_quanta(self) -> int:
+        """The end of the last iteration."""
+
     def end_quanta(self, i: int) -> int:
         """The end of iteration *i*, 0 <= i <= count; iteration 0 ends where the run starts."""
 
@@ -53,7 +57,7 @@ class ArithmeticPace:
     `first` is positive and `growth` is not negative: a decode iteration never gets cheaper as contexts grow.
     """
 
-    __slots__ = ("_last_quanta", "count", "first", "growth", "start_quanta")
+    __slots__ = ("count", "first", "growth", "last_quanta", "start_quanta")
 
     def __init__(self, start_quanta: int, count: int, first: int, growth: int = 0) -> None:
         if count < 1 or first < 1 or growth < 0:
@@ -62,7 +66,7 @@ class ArithmeticPace:
         self.count = count
         self.first = first
         self.growth = growth
-        self._last_quanta = start_quanta + count * first + growth * (count * (count - 1) >> 1)
+        self.last_quanta = start_quanta + count * first + growth * (count * (count - 1) >> 1)
 
     def __repr__(self) -> str:
         return f"ArithmeticPace({self.start_quanta}, {self.count}, {self.first}, {self.growth})"
@@ -71,13 +75,13 @@ class ArithmeticPace:
         return self.start_quanta + i * self.first + self.growth * (i * (i - 1) >> 1)
 
     def first_at_or_after(self, t_quanta: int) -> int:
-        if t_quanta >= self._last_quanta:
+        if t_quanta >= self.last_quanta:
             return self.count
         span = t_quanta - self.start_quanta
         return 1 if span <= self.first else self._reaching(span)
 
     def completed_by(self, t_quanta: int) -> int:
-        if t_quanta >= self._last_quanta:
+        if t_quanta >= self.last_quanta:
             return self.count
         span = t_quanta - self.start_quanta
         return 0 if span < self.first else self._reaching(span + 1) - 1
@@ -131,6 +135,10 @@ class SteppedPace:
         self.count = count
         self._step = step
         self._ends = [start_quanta]
+
+    @property
+    def last_quanta(self) -> int:
+        return self.end_quanta(self.count)
 
     def end_quanta(self, i: int) -> int:
         self._extend(i)

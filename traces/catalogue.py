@@ -61,16 +61,9 @@ _SERVINGSIM = Repository(
 _TRACELAB = Repository(
     "uw-syfi/TraceLab", "0b8a262ba69602869133b65972d51a388bde45e1", "CC BY 4.0", "SyFI Lab, University of Washington"
 )
-_PREDICTIONS = Repository(
-    "James-QiuHaoran/LLM-serving-with-proxy-models",
-    "4b866866a32626677a1841a3b92875b93b1f03ab",
-    "Apache-2.0",
-    "James-QiuHaoran/LLM-serving-with-proxy-models",
-)
 _REPOSITORIES = {
     "azure": _AZURE,
     "llmservingsim": _SERVINGSIM,
-    "lmsys": _PREDICTIONS,
     "mooncake": _MOONCAKE,
     "servegen": _SERVEGEN,
     "tracelab": _TRACELAB,

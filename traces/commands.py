@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from traces.options import ReadOptions
     from traces.trace import Trace
 
 app = typer.Typer(no_args_is_help=True, help="Look into traces, convert them, make them, fetch the public ones.")
@@ -20,9 +22,9 @@ _SHIFT = typer.Option(
     False, "--shift-negative", help="Start the trace at 0 where negative stamps are refused otherwise."
 )
 _ROWS = typer.Option(None, help="Rows of a model (default: as many as its original).")
-_SEED = typer.Option(0, help="Seed of everything that is drawn.")
+_SEED = typer.Option(None, help="Seed of everything that is drawn (default 0).")
 _RATE = typer.Option(None, help="ServeGen: requests per second of all clients together (default 10).")
-_DURATION_S = typer.Option(600.0, "--duration", help="ServeGen: seconds to draw.")
+_DURATION_S = typer.Option(None, "--duration", help="ServeGen: seconds to draw (default 600).")
 
 
 @app.command()
@@ -32,18 +34,17 @@ def inspect(
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
-    seed: int = _SEED,
+    seed: int | None = _SEED,
     rate: float | None = _RATE,
-    duration_s: float = _DURATION_S,
+    duration_s: float | None = _DURATION_S,
 ) -> None:
     """Say what a trace holds: rows kept and dropped, quantiles, burstiness, prefix sharing."""
     from traces.display import patience, show_summary, watched
-    from traces.open import open_trace
     from traces.options import ReadOptions
     from traces.summary import summarise
 
-    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
-    opened = open_trace(trace, options=options)
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
+    [opened] = _opened([trace], options, duration_s, has_seed=seed is not None)
     with patience("reading"):
         opened.scan()
     summary = summarise(opened, watched)
@@ -58,11 +59,11 @@ def convert(
     trace: str = _TRACE,
     out: Path = _OUT,
     merge: list[str] = typer.Option([], help="Another trace to merge with; may be given again."),
-    rate_scale: float | None = typer.Option(None, help="Arrivals so many times as dense."),
     from_s: float | None = typer.Option(None, help="Keep what arrives from this second on."),
     to_s: float | None = typer.Option(None, help="Keep what arrives before this second."),
     first_row: int = typer.Option(0, help="Begin with this row, counted from 0."),
     limit: int | None = typer.Option(None, help="Keep so many rows."),
+    rate_scale: float | None = typer.Option(None, help="Arrivals so many times as dense."),
     cap_prompt: int | None = typer.Option(None, help="Cut prompts to so many tokens."),
     cap_output: int | None = typer.Option(None, help="Cut outputs to so many tokens."),
     resample: int | None = typer.Option(None, help="Draw so many rows with replacement."),
@@ -70,23 +71,23 @@ def convert(
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
-    seed: int = _SEED,
+    seed: int | None = _SEED,
     rate: float | None = _RATE,
-    duration_s: float = _DURATION_S,
+    duration_s: float | None = _DURATION_S,
 ) -> None:
     """Write a trace in schedlab's own format. Transforms apply in the order of the options below."""
     from traces import transforms
-    from traces.open import open_trace
     from traces.options import ReadOptions
 
-    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed, rate=rate, duration_s=duration_s)
-    result = open_trace(trace, options=options)
-    if merge:
-        result = transforms.merge([result, *(open_trace(other, options=options) for other in merge)])
+    options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
+    opened = _opened([trace, *merge], options, duration_s, has_seed=seed is not None and resample is None)
+    result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
-        result = transforms.slice_time(result, _ns(from_s or 0.0), _ns(to_s) if to_s is not None else 1 << 62)
+        result = transforms.slice_time(
+            result, _ns("--from-s", from_s or 0.0), *([] if to_s is None else [_ns("--to-s", to_s)])
+        )
     if first_row:
-        result = transforms.slice_rows(result, first_row, 1 << 62)
+        result = transforms.slice_rows(result, first_row)
     if limit is not None:
         result = transforms.limit(result, limit)
     if rate_scale is not None:
@@ -94,7 +95,7 @@ def convert(
     if cap_prompt is not None or cap_output is not None:
         result = transforms.cap(result, cap_prompt, cap_output)
     if resample is not None:
-        result = transforms.resample(result, resample, seed)
+        result = transforms.resample(result, resample, seed or 0)
     _write(transforms.anonymise(result) if anonymise else result, out)
 
 
@@ -103,29 +104,29 @@ def generate(
     out: Path = _OUT,
     arrivals: str = typer.Option(
         "poisson",
-        help="poisson, gamma:CV, weibull:CV, onoff:ON_S,OFF_S, diurnal:AMPLITUDE, "
+        help="poisson, gamma:CV, weibull:CV, onoff:ON_S,OFF_S, diurnal:AMPLITUDE[,PERIOD_S], "
         "clients:N,SKEW,CV, or a model's name.",
     ),
     lengths: str = typer.Option(
         "azure-conv-like",
         help="fixed:P,O, uniform:P1-P2,O1-O2, "
-        "lognormal:PMEDIAN,PSIGMA,OMEDIAN,OSIGMA, a model's name, or a file to draw from.",
+        "lognormal:PMEDIAN,PSIGMA,OMEDIAN,OSIGMA[,CORRELATION], a model's name, or a file to draw from.",
     ),
     rows: int = typer.Option(..., help="Requests to draw."),
     rate: float | None = typer.Option(None, help="Mean arrivals per second."),
-    seed: int = _SEED,
+    seed: int | None = _SEED,
 ) -> None:
     """Draw a trace from an arrival process and a length model."""
     from traces.generators.spec import generate as draw
 
-    _write(draw(arrivals, lengths, rows, seed, rate), out)
+    _write(draw(arrivals, lengths, rows, seed or 0, rate), out)
 
 
 @app.command()
 def fetch(
     name: str = typer.Argument("", help="A public trace; --list shows them."),
     out: Path = typer.Option(Path(), help="The folder to put it in."),
-    show: bool = typer.Option(False, "--list", help="List the public traces with their licences."),
+    show: bool = typer.Option(False, "--list", help="List the public traces, where they are and their licences."),
 ) -> None:
     """Download a public trace from its own repository and check its SHA-256."""
     from schedlab.errors import UsageError
@@ -134,6 +135,8 @@ def fetch(
     from traces.fetch import fetch as bring
     from traces.fetch import target_of
 
+    if show and (name or out != Path()):
+        raise UsageError("fetch: --list fetches nothing; leave out the name and --out, or leave out --list")
     if show:
         show_catalogue()
         return
@@ -147,21 +150,49 @@ def fetch(
     typer.echo(f"{target}: {repository.licence}, {repository.credit}")
 
 
-def _ns(seconds: float) -> int:
+def _opened(sources: list[str], options: ReadOptions, duration_s: float | None, *, has_seed: bool) -> list[Trace]:
+    """Open every source; UsageError for a flag that none of them heeds."""
+    from schedlab.errors import UsageError
+    from traces.open import open_trace
+
+    if duration_s is not None:
+        options = replace(options, duration_s=duration_s)
+    opened = [open_trace(source, options=options) for source in sources]
+    formats = [trace.format for trace in opened]
+    recorded = {one for one in formats if one not in ("model", "servegen")}
+    for flag, is_given, is_heeded, what in (
+        ("--rows", options.rows is not None, "model" in formats, "is no shipped model"),
+        ("--rate", options.rate is not None, "servegen" in formats, "holds no ServeGen clients"),
+        ("--duration", duration_s is not None, "servegen" in formats, "holds no ServeGen clients"),
+        ("--seed", has_seed, len(recorded) < len(set(formats)), "is read as it stands and nothing is drawn"),
+        ("--strict", options.strict, bool(recorded), "is drawn in order"),
+        ("--shift-negative", options.shift_negative, bool(recorded), "is drawn from 0 on"),
+    ):
+        if is_given and not is_heeded:
+            raise UsageError(f"{flag} has no effect: {', '.join(sources)} {what}; leave it out")
+    return opened
+
+
+def _ns(flag: str, seconds: float) -> int:
+    from schedlab.errors import UsageError
+
+    if not 0 <= seconds < 4e9:
+        raise UsageError(f"{flag} is {seconds:g}; give seconds from 0 up to 4e9")
     return round(seconds * 1e9)
 
 
 def _write(trace: Trace, out: Path) -> None:
     """Write a trace and say what it holds."""
     from traces.display import patience, watched
+    from traces.words import counted
     from traces.writers import write_trace
 
     with patience("reading"):
         trace.scan()
     rows = write_trace(trace, out, watched)
     report = trace.report
-    kind = "modelled" if trace.is_model else "original"
-    typer.echo(f"{out}: {rows:,} rows, {kind} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
+    title = replace(trace.lineage, converted=True).title(trace.is_model)
+    typer.echo(f"{out}: {counted(rows, 'row')}, {title} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
     for reason, dropped in report.dropped.items():
         typer.echo(f"dropped: {reason}: {dropped:,}")
     for note in report.notes:

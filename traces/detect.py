@@ -6,27 +6,24 @@ import json
 import re
 from dataclasses import dataclass, replace
 
-from schedlab.errors import UsageError
-from traces.fields import cells
+from traces.fields import COMMENT, cells
+from traces.mark import Mark, read_mark
 from traces.source import Source
 
 _LONGEST_HEAD_CHARS = 1 << 20
-MARK = "# "
-MARK_FIELD = "schedlab_modelled"
 _FIELD = re.compile(r'"([A-Za-z_]\w*)"\s*:')
 
 
 @dataclass(frozen=True)
 class Head:
-    """Names in the first non-empty line. `json` tells fields of an object from columns of a table.
-
-    `modelled` is None, or the notes of a trace that schedlab itself drew and wrote.
+    """Names in the first line that is neither empty nor a comment. `json` tells fields of an object from columns of a
+    table. `mark` is what stands above it in a trace that schedlab itself wrote.
     """
 
     json: bool
     names: frozenset[str]
     first_line: str
-    modelled: tuple[str, ...] | None = None
+    mark: Mark | None = None
 
     def has(self, *names: str) -> bool:
         """Whether all these fields or columns are there."""
@@ -42,28 +39,20 @@ class Head:
 
 
 def read_head(source: Source) -> Head:
-    """Look at the first line that is not empty."""
-    modelled: tuple[str, ...] | None = None
+    """Look at the first line that is neither empty nor a comment; a file of comments alone has the first of them."""
+    mark: Mark | None = None
+    comment = ""
     with source.text() as lines:
         for line in iter(lambda: lines.readline(_LONGEST_HEAD_CHARS), ""):
-            if not line.strip():
-                continue
-            if line.startswith(MARK) and modelled is None:
-                modelled = _notes(source, line.removeprefix(MARK))
-                continue
-            head = _head_of(line.strip(), "")
-            if not head.has(MARK_FIELD):
-                return replace(_head_of(line.strip(), lines.read(4096)), modelled=modelled)
-            modelled = _notes(source, line)
-    return Head(False, frozenset(), "", modelled)
-
-
-def _notes(source: Source, line: str) -> tuple[str, ...]:
-    """The notes of a line that marks a modelled trace."""
-    try:
-        return tuple(str(note) for note in json.loads(line)[MARK_FIELD])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{source.name}: {MARK_FIELD}: a list of notes is expected; leave the line out") from error
+            text = line.strip()
+            found = None if mark else read_mark(source.name, text)
+            if found:
+                mark = found
+            elif text.startswith(COMMENT):
+                comment = comment or text
+            elif text:
+                return replace(_head_of(text, lines.read(4096)), mark=mark)
+    return Head(False, frozenset(), comment, mark)
 
 
 def _head_of(line: str, following: str) -> Head:
@@ -72,6 +61,6 @@ def _head_of(line: str, following: str) -> Head:
     try:
         value = json.loads(line)
         names = list(value) if isinstance(value, dict) else []
-    except ValueError:
+    except (ValueError, RecursionError):
         names = _FIELD.findall(line + following)
     return Head(True, frozenset(names), line)

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from traces.catalogue import catalogue
 from traces.summary import LEVELS, Summary
+from traces.words import counted
 
 _PATIENCE_S = 2.0
 _STRIDE = 1_000
+_UNCUT_COLUMNS = 400
 T = TypeVar("T")
 
 
@@ -65,7 +68,7 @@ def show_summary(summary: Summary) -> None:
     console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
     identity = summary.trace
     console.print(
-        f"{identity['name']}: {identity['kind']} trace, format {identity['format']}, {identity['loop']} loop",
+        f"{identity['name']}: {identity['title']}, format {identity['format']}, {identity['loop']} loop",
         markup=False,
     )
     console.print(f"sha256 {identity['sha256']}", markup=False)
@@ -90,7 +93,7 @@ def _facts(summary: Summary) -> Table:
         ("prompt tokens", f"{summary.prompt_tokens:,}"),
         ("output tokens", f"{summary.output_tokens:,}"),
         ("CV of gaps", _number(summary.gap_cv)),
-        ("fullest second", f"{summary.peak_per_s:,} arrivals, {_number(summary.peak_to_mean)} times the mean"),
+        ("fullest second", f"{counted(summary.peak_per_s, 'arrival')}, {_number(summary.peak_to_mean)} times the mean"),
     ]
     if summary.prefix and summary.prefix["input_tokens"]:
         share = 100 * summary.prefix["hit_tokens"] / summary.prefix["input_tokens"]
@@ -116,9 +119,11 @@ def _number(value: float | None) -> str:
 
 
 def show_catalogue() -> None:
-    """The public traces that `fetch` knows."""
-    table = Table("name", "files", "licence", "credit", "repository")
+    """The public traces that `fetch` knows; no cell is cut, however narrow the terminal."""
+    table = Table("name", "files", "licence", "repository", "credit", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, files in catalogue().items():
         repository = files[0].repository
-        table.add_row(name, str(len(files)), repository.licence, repository.credit, repository.at)
-    Console(file=sys.stdout).print(table)
+        table.add_row(
+            name, str(len(files)), repository.licence, f"https://github.com/{repository.at}", repository.credit
+        )
+    Console(file=sys.stdout, width=_UNCUT_COLUMNS).print(table)

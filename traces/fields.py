@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import IO, NoReturn
@@ -12,7 +13,10 @@ from schedlab.errors import UsageError
 
 NS_PER_S = 1_000_000_000
 BIGGEST = 1 << 62
+COMMENT = "#"
 _MOST_DIGITS = 18
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SHOWN_CHARS = 60
 
 
 class Place:
@@ -40,39 +44,46 @@ def count(place: Place, field: str, value: object) -> int:
 def whole(place: Place, field: str, value: object) -> int:
     """A whole number of any sign; `12.0` is one, `12.5`, `nan`, `true` and an empty cell are not."""
     if type(value) is int:
-        return value if -BIGGEST < value < BIGGEST else place.refuse(field, f"{value} is out of range")
+        return value if -BIGGEST < value < BIGGEST else place.refuse(field, f"{_brief(value)} is out of range")
     exact = _exact(place, field, value)
     if exact != exact.to_integral_value():
-        place.refuse(field, f"{value} is not a whole number")
+        place.refuse(field, f"{_brief(value)} is not a whole number")
     return int(exact)
 
 
 def duration_ns(place: Place, field: str, value: object, unit_ns: int) -> int:
     """A stamp or a duration in units of `unit_ns`, as nanoseconds; digits beyond the nanosecond are cut."""
-    return (
-        value * unit_ns if type(value) is int and abs(value) < BIGGEST else int(_exact(place, field, value) * unit_ns)
-    )
+    found = value * unit_ns if type(value) is int else int(_exact(place, field, value) * unit_ns)
+    return found if -BIGGEST < found < BIGGEST else place.refuse(field, f"{_brief(value)} is out of range")
 
 
 def _exact(place: Place, field: str, value: object) -> Decimal:
     if value is None or value == "":
         place.refuse(field, "is missing")
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        place.refuse(field, f"{value!r} is not a number")
+        place.refuse(field, f"{_brief(repr(value))} is not a number")
     try:
         exact = Decimal(str(value).strip())
     except InvalidOperation:
-        place.refuse(field, f"{value!r} is not a number")
+        place.refuse(field, f"{_brief(repr(value))} is not a number")
     if not exact.is_finite() or exact.adjusted() > _MOST_DIGITS or abs(exact) >= BIGGEST:
-        place.refuse(field, f"{value} is out of range")
+        place.refuse(field, f"{_brief(value)} is out of range")
     return exact
+
+
+def _brief(value: object) -> str:
+    shown = str(value)
+    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
 
 
 def text(place: Place, field: str, value: object) -> str:
     """A name; numbers are taken as their digits."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        place.refuse(field, f"{value!r} is not a name")
-    return str(value)
+        place.refuse(field, f"{_brief(repr(value))} is not a name")
+    name = str(value)
+    if not name.isascii() and _SURROGATE.search(name):
+        place.refuse(field, f"{_brief(repr(name))} holds half a character (a lone surrogate); write it as UTF-8")
+    return name
 
 
 def ids(place: Place, field: str, value: object) -> tuple[int, ...]:
@@ -83,10 +94,22 @@ def ids(place: Place, field: str, value: object) -> tuple[int, ...]:
 
 
 def cells(line: str) -> list[str]:
-    """The cells of one CSV line, quotes taken off."""
+    """The cells of one CSV line, quotes taken off. Quotes that do not pair are part of their cell."""
     if '"' in line:
-        return next(csv.reader([line.rstrip("\n")]), [])
+        try:
+            return next(csv.reader([line.rstrip("\n")], strict=True), [])
+        except csv.Error:
+            return line.rstrip("\n").split(",")
     return line.rstrip("\n").split(",")
+
+
+def columns_of(place: Place, line: str) -> list[str]:
+    """The column names in a header line; a name that stands twice is refused."""
+    columns = [name.strip() for name in cells(line)]
+    twice = next((name for at, name in enumerate(columns) if name in columns[:at]), None)
+    if twice is not None:
+        place.refuse(_brief(twice) or "header", "this column stands twice in the header; leave one out")
+    return columns
 
 
 def json_object(place: Place, line: str) -> dict[str, object]:
@@ -107,26 +130,28 @@ def required(place: Place, row: dict[str, object], field: str) -> object:
     return row[field]
 
 
-def json_rows(lines: IO[str], place: Place) -> Iterator[dict[str, object]]:
-    """The objects of a JSONL file, empty lines skipped, `place` moved along."""
+def data_lines(lines: IO[str], place: Place) -> Iterator[str]:
+    """The lines of a file, `place` moved along; empty ones are skipped, and comments above the first."""
+    begun = False
     for place.line, line in enumerate(lines, 1):
-        if line.strip():
-            yield json_object(place, line)
+        if line.strip() and (begun or not line.startswith(COMMENT)):
+            begun = True
+            yield line
+
+
+def json_rows(lines: IO[str], place: Place) -> Iterator[dict[str, object]]:
+    """The objects of a JSONL file."""
+    return (json_object(place, line) for line in data_lines(lines, place))
 
 
 def csv_rows(lines: IO[str], place: Place) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file by column name, empty lines skipped, `place` moved along.
-
-    A row of another width is refused.
-    """
+    """The rows of a CSV file by column name; a row of another width is refused."""
     columns: list[str] = []
-    for place.line, line in enumerate(lines, 1):
-        if not line.strip():
+    for line in data_lines(lines, place):
+        if not columns:
+            columns = columns_of(place, line)
             continue
         values = cells(line)
-        if not columns:
-            columns = [name.strip() for name in values]
-            continue
         if len(values) != len(columns):
             place.refuse("row", f"{len(values)} cells, the header has {len(columns)}")
         yield dict(zip(columns, values, strict=True))

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from schedlab.errors import UsageError
 from traces.detect import Head
+from traces.lineage import Lineage
+from traces.mark import Mark
 from traces.options import ReadOptions
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.source import Source
-from traces.trace import TraceStats, scan_records
+from traces.trace import TraceStats, checked_span, scan_records
 
 Reader = Callable[[Source, ReadOptions, ReadReport], Iterator[TraceRecord]]
 
@@ -37,18 +39,16 @@ class Format:
 class FileTrace:
     """A file with one of the known formats; see `Trace` for the contract."""
 
-    def __init__(
-        self, source: Source, kind: Format, options: ReadOptions, modelled: tuple[str, ...] | None = None
-    ) -> None:
+    def __init__(self, source: Source, kind: Format, options: ReadOptions, mark: Mark | None = None) -> None:
         self.name = source.name if source.name == "stdin" else source.path.name
         self.format = kind.name
-        self.is_model = kind.is_model or modelled is not None
+        self.is_model = kind.is_model or (mark is not None and mark.is_model)
         if kind.refusal:
             raise UsageError(f"{source.name}: {kind.refusal}")
         self._source = source
         self._kind = kind
         self._options = options
-        self._notes = modelled or ()
+        self._mark = mark
         self._sha256 = ""
         self._stats: TraceStats | None = None
         self._report: ReadReport | None = None
@@ -68,6 +68,12 @@ class FileTrace:
         return self.scan().closed_loop if known is None else known
 
     @property
+    def lineage(self) -> Lineage:
+        """As the file itself says; else the file is the source."""
+        stated = self._mark.lineage if self._mark else None
+        return stated or Lineage(self.name, self.sha256)
+
+    @property
     def report(self) -> ReadReport:
         """What happened to the rows in the last complete pass."""
         self.scan()
@@ -79,7 +85,7 @@ class FileTrace:
         if self._stats is None:
             report = self._new_report()
             raw = scan_records(self._kind.read(self._source, self._options, report))
-            self._refuse_disorder(raw)
+            self._refuse_disorder(checked_span(self._source.name, raw))
             self._shift_ns = max(0, -raw.first_ns)
             report.reordered_rows = raw.reordered_rows
             self._report = report
@@ -95,7 +101,7 @@ class FileTrace:
         return iter(_in_order(list(raw))) if stats.reordered_rows or stats.scattered_turns else raw
 
     def _new_report(self) -> ReadReport:
-        return ReadReport(self.format, self._source.name, notes=list(self._notes))
+        return ReadReport(self.format, self._source.name, notes=list(self._mark.notes if self._mark else ()))
 
     def _refuse_disorder(self, raw: TraceStats) -> None:
         if raw.reordered_rows and self._options.strict:

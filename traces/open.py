@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from schedlab.errors import UsageError
@@ -31,6 +32,8 @@ def open_trace(source: str | Path, *, options: ReadOptions = DEFAULTS) -> Trace:
 
     if str(source) in model_names():
         return open_model(str(source), options)
+    if os.path.lexists(path):
+        raise UsageError(f"{source}: neither a file nor a folder that can be read; pipe a stream into - instead")
     raise UsageError(f"{source}: no such trace file or folder; shipped models: {', '.join(model_names())}")
 
 
@@ -40,11 +43,12 @@ def _open_file(source: Source, options: ReadOptions) -> Trace:
         from traces.models import open_model_file
 
         return open_model_file(source, options)
-    return FileTrace(source, _format_of(source, head), options, head.modelled)
+    return FileTrace(source, _format_of(source, head), options, head.mark)
 
 
 def _format_of(source: Source, head: Head) -> Format:
     from traces.formats import FORMATS
+    from traces.near import advice
 
     for kind in FORMATS:
         if kind.matches(head):
@@ -53,7 +57,8 @@ def _format_of(source: Source, head: Head) -> Format:
         raise UsageError(f"{source.name}: the file is empty")
     known = "; ".join(kind.title for kind in FORMATS)
     raise UsageError(
-        f"{source.name}: not a known trace format. Known: {known}. First line: {head.first_line[:_SHOWN_CHARS]!r}"
+        f"{source.name}: not a known trace format. First line: {head.first_line[:_SHOWN_CHARS]!r}. "
+        f"{advice(head.names)}. Known: {known}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import shutil
 import sys
 import tempfile
@@ -26,10 +27,13 @@ class Source:
         self.path = path
         self.name = name or str(path)
         self._keep_open = keep_open
+        self._identity: tuple[int, ...] | None = None
 
     @classmethod
     def from_stdin(cls) -> Source:
         """Standard input, copied once so that it can be read twice."""
+        if sys.stdin is None:
+            raise UsageError("stdin: standard input is closed; pipe a trace into it, or name a file")
         spool = tempfile.NamedTemporaryFile(prefix="schedlab-stdin-")  # noqa: SIM115 - lives as long as the source
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()
@@ -43,7 +47,9 @@ class Source:
         """
         try:
             with self.path.open("rb") as raw:
+                self._refuse_change(raw)
                 yield io.TextIOWrapper(_inflated(raw), encoding="utf-8-sig")
+                self._refuse_change(raw)
         except UnicodeDecodeError as error:
             raise UsageError(
                 f"{self.name}: not UTF-8 text ({error.reason} at byte {error.start}); convert it first"
@@ -57,9 +63,18 @@ class Source:
         """SHA-256 of the bytes as given (of the `.gz` itself where it is one), in hex."""
         try:
             with self.path.open("rb") as raw:
+                self._refuse_change(raw)
                 return hashlib.file_digest(raw, "sha256").hexdigest()
         except OSError as error:
             raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+
+    def _refuse_change(self, raw: BinaryIO | io.BufferedReader) -> None:
+        """Every pass must see the bytes of the first one, or its facts would not be those of the run."""
+        status = os.fstat(raw.fileno())
+        identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        self._identity = self._identity or identity
+        if identity != self._identity:
+            raise UsageError(f"{self.name}: the file changed while it was read; copy it first, and read the copy")
 
 
 class Folder(Source):

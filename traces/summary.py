@@ -21,7 +21,8 @@ class Summary:
     values.
 
     `gap_cv` is the coefficient of variation of the gaps between arrivals; `peak_to_mean` compares the fullest second
-    with the mean one. In a closed-loop trace arrivals are those of sessions.
+    with the mean of all seconds from the first arrival's to the last one's. In a closed-loop trace arrivals are those
+    of sessions.
     """
 
     trace: dict[str, object]
@@ -53,7 +54,7 @@ def summarise(trace: Trace, watch: Watch = lambda records, rows: records) -> Sum
         (thinks if record.think_ns >= 0 else arrivals).append(max(record.think_ns, record.arrival_ns))
         if stats.has_hash_ids:
             prefix.add(record)
-    peak, gaps = _peak_per_s(arrivals), array("q", map(int.__sub__, arrivals[1:], arrivals[:-1]))
+    (peak, seconds), gaps = _peak_per_s(arrivals), array("q", map(int.__sub__, arrivals[1:], arrivals[:-1]))
     quantiles: dict[str, dict[str, float] | None] = {
         "prompt_tokens": _quantiles(prompts),
         "output_tokens": _quantiles(outputs),
@@ -73,15 +74,23 @@ def summarise(trace: Trace, watch: Watch = lambda records, rows: records) -> Sum
         quantiles=quantiles,
         gap_cv=_cv(gaps),
         peak_per_s=peak,
-        peak_to_mean=round(peak * span_s / len(arrivals), 3) if span_s else None,
+        peak_to_mean=round(peak * seconds / len(arrivals), 3) if span_s else None,
         prefix=prefix.as_dict() if stats.has_hash_ids else None,
     )
 
 
 def _identity(trace: Trace) -> dict[str, object]:
-    kind = "modelled" if trace.is_model else "original"
-    loop = "closed" if trace.closed_loop else "open"
-    return {"name": trace.name, "format": trace.format, "sha256": trace.sha256, "kind": kind, "loop": loop}
+    lineage = trace.lineage
+    return {
+        "name": trace.name,
+        "format": trace.format,
+        "sha256": trace.sha256,
+        "kind": "modelled" if trace.is_model else lineage.kind,
+        "title": lineage.title(trace.is_model),
+        "source": {"name": lineage.name, "sha256": lineage.sha256},
+        "steps": list(lineage.steps),
+        "loop": "closed" if trace.closed_loop else "open",
+    }
 
 
 def _quantiles(values: array[int], unit: int = 1) -> dict[str, float] | None:
@@ -101,7 +110,11 @@ def _cv(values: array[int]) -> float | None:
     return round(float(gaps.std() / gaps.mean()), 4) if len(gaps) and gaps.mean() > 0 else None
 
 
-def _peak_per_s(arrivals: array[int]) -> int:
+def _peak_per_s(arrivals: array[int]) -> tuple[int, int]:
+    """Arrivals in the fullest second, and the seconds from the first arrival's to the last one's."""
     import numpy as np
 
-    return int(np.unique(np.array(arrivals) // NS_PER_S, return_counts=True)[1].max()) if arrivals else 0
+    if not arrivals:
+        return 0, 0
+    seconds, counts = np.unique(np.array(arrivals) // NS_PER_S, return_counts=True)
+    return int(counts.max()), int(seconds[-1] - seconds[0]) + 1

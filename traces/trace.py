@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from schedlab.errors import UsageError
+from traces.fields import BIGGEST
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 
@@ -15,7 +18,8 @@ class TraceStats:
     """Facts of one pass over a trace; times in nanoseconds, `span_ns` from the first to the last arrival stamp.
 
     `hash_block_tokens` is that of the last row with ids, `hash_block_sizes` are all that occur. `scattered_turns`
-    counts later turns of a closed loop that do not follow their own session in the file.
+    counts later turns of a closed loop that do not follow their own session in the file; `one_priority` says that all
+    rows have the same.
     """
 
     rows: int
@@ -32,6 +36,7 @@ class TraceStats:
     closed_loop: bool
     reordered_rows: int
     scattered_turns: int
+    one_priority: bool
 
     @property
     def span_ns(self) -> int:
@@ -58,21 +63,35 @@ class Trace(Protocol):
     @property
     def closed_loop(self) -> bool: ...
     @property
+    def lineage(self) -> Lineage: ...
+    @property
     def report(self) -> ReadReport: ...
     def records(self) -> Iterator[TraceRecord]: ...
     def scan(self) -> TraceStats: ...
+
+
+def checked_span(name: str, stats: TraceStats) -> TraceStats:
+    """The same facts. UsageError for a trace that spans more time than the simulated clock can count."""
+    if max(stats.span_ns, stats.last_ns) >= BIGGEST:
+        raise UsageError(
+            f"{name}: the last request arrives {stats.span_ns} ns after the first, and a trace may span 146 years "
+            f"({BIGGEST} ns): look for a stamp in another unit, or for a rate that is too low"
+        )
+    return stats
 
 
 def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
     """The facts of a stream in file order. Only records with a stamp of their own count for times and order."""
     rows = prompts = outputs = longest_prompt = longest_output = reordered = scattered = block_tokens = 0
     before = ""
+    top: int | None = None
+    several_priorities = False
     first: int | None = None
     last = previous = 0
     hashed = closed = False
     sessions: dict[str, None] = {}
     block_sizes: dict[int, None] = {}
-    for arrival, prompt, output, session, _, think, _, _, _, hash_ids, hash_block in records:
+    for arrival, prompt, output, session, _, think, _, priority, _, hash_ids, hash_block in records:
         rows += 1
         prompts += prompt
         outputs += output
@@ -80,6 +99,9 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
             longest_prompt = prompt
         if output > longest_output:
             longest_output = output
+        if priority != top:
+            several_priorities |= top is not None
+            top = priority
         if session:
             sessions[session] = None
         if hash_ids is not None:
@@ -113,4 +135,5 @@ def scan_records(records: Iterable[TraceRecord]) -> TraceStats:
         closed_loop=closed,
         reordered_rows=reordered,
         scattered_turns=scattered,
+        one_priority=not several_priorities,
     )

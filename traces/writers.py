@@ -7,13 +7,14 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from schedlab.errors import UsageError
-from traces.detect import MARK, MARK_FIELD
+from traces.fields import COMMENT
 from traces.formats.own import FIELDS, REQUIRED
+from traces.mark import mark_of
 from traces.record import TraceRecord
 from traces.trace import Trace
 
@@ -31,13 +32,13 @@ def write_trace(trace: Trace, path: Path, watch: Watch = lambda records, rows: r
     if ending not in ([".csv"], [".jsonl"]):
         raise UsageError(f"{path}: the name of a trace to write must end in .csv, .jsonl, .csv.gz or .jsonl.gz")
     rows, columns = _used_columns(trace.records())
-    mark = json.dumps({MARK_FIELD: trace.report.notes}, ensure_ascii=False) + "\n" if trace.is_model else ""
+    mark = mark_of(trace)
     with _replacing(path) as out:
         if ending == [".jsonl"]:
-            out.write(mark)
+            out.write(f"{mark}\n")
             _write_jsonl(watch(trace.records(), rows), out)
         else:
-            out.write(MARK + mark if mark else "")
+            out.write(f"{COMMENT} {mark}\n")
             _write_csv(watch(trace.records(), rows), columns, out)
     return rows
 
@@ -54,7 +55,8 @@ def _replacing(path: Path) -> Iterator[IO[str]]:
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def _used_columns(records: Iterable[TraceRecord]) -> tuple[int, list[str]]:

@@ -3,50 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 
 import simpy
 from simpy.events import Event, EventPriority
 
-from schedlab.pace import ns_to_quanta, quanta_to_ns
+from schedlab.pace import QUANTA_SHIFT, ns_to_quanta
 
 DUE = EventPriority(1)
 # Everything that happens at an instant happens before anyone plans at that instant.
 AFTER_ALL_ELSE = EventPriority(2)
+# Everyone has received everything that is said at an instant before anyone decides at that instant.
+SETTLED = EventPriority(3)
 Callback = Callable[[Event], None]
 
 
 class Alarm(Event):
-    """An event that fires after a delay, like a SimPy timeout whose priority may be chosen."""
+    """An event that has happened as soon as it is made, and calls back when its time in the queue comes."""
 
-    def __init__(self, env: simpy.Environment, delay_quanta: int, callback: Callback, priority: EventPriority) -> None:
-        self.env = env
+    _ok = True
+    _value = None
+
+    def __init__(self, clock: SimClock, callback: Callback) -> None:
+        self.env = clock
         self.callbacks = [callback]
-        self._ok = True
-        self._value = None
-        env.schedule(self, priority, delay_quanta)
 
 
-class SimClock:
+class SimClock(simpy.Environment):
     """One simulated time line, shared by any number of devices, schedulers and sources of requests.
 
-    SimPy keeps whatever numbers it is given: with whole delays from a whole start the time stays a whole number.
+    SimPy keeps whatever numbers it is given: with whole times from a whole start the time stays a whole number.
+    `run` goes on until nothing is due any more; errors of callbacks come out of it.
     """
 
-    __slots__ = ("env",)
+    _now: int
 
     def __init__(self) -> None:
-        self.env = simpy.Environment(initial_time=0)
+        super().__init__(initial_time=0)
 
     def now_quanta(self) -> int:
-        now: int = self.env.now  # type: ignore[assignment]
-        return now
+        return self._now
 
     def now_ns(self) -> int:
-        return quanta_to_ns(self.env.now)  # type: ignore[arg-type]
+        return self._now >> QUANTA_SHIFT
 
-    def at(self, at_quanta: int, callback: Callback) -> Alarm:
+    def at(self, at_quanta: int, callback: Callback, priority: EventPriority = DUE) -> Alarm:
         """Call back at a time, or now if it is past."""
-        return Alarm(self.env, max(at_quanta - self.now_quanta(), 0), callback, DUE)
+        alarm, now = Alarm(self, callback), self._now
+        # What `schedule` does, which knows delays only.
+        heappush(self._queue, (at_quanta if at_quanta > now else now, priority, next(self._eid), alarm))
+        return alarm
 
     def at_ns(self, at_ns: int, callback: Callback) -> Alarm:
         """Call back at the start of a nanosecond, or now if it is past."""
@@ -54,12 +60,12 @@ class SimClock:
 
     def after_all_else(self, callback: Callback) -> Alarm:
         """Call back at this instant, when everything else that is due at it has happened."""
-        return Alarm(self.env, 0, callback, AFTER_ALL_ELSE)
+        return self.at(self._now, callback, AFTER_ALL_ELSE)
+
+    def when_settled(self, callback: Callback) -> Alarm:
+        """Call back at this instant, when everything else and everybody's `after_all_else` have happened."""
+        return self.at(self._now, callback, SETTLED)
 
     def is_instant_over(self) -> bool:
         """Has everything happened that is due at this instant?"""
-        return self.env.peek() > self.env.now
-
-    def run(self) -> None:
-        """Until nothing is due any more. Errors of callbacks come out of here."""
-        self.env.run()
+        return not self._queue or self._queue[0][0] > self._now

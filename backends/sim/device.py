@@ -20,17 +20,16 @@ ResultCallback = Callable[[StepResult], None]
 
 
 class StepTicket:
-    """The step in flight: when it will end as things stand, and what it will have done by then."""
+    """The step in flight: its iterations as things stand, the first that ends a row, and who waits for the last."""
 
-    __slots__ = ("alarm", "ends_row", "number", "on_done", "pace", "repeats", "step")
+    __slots__ = ("alarm", "ends_row", "number", "on_done", "pace", "step")
 
-    def __init__(self, number: int, step: Step, pace: Pace, repeats: int, ends_row: int) -> None:
+    def __init__(self, number: int, step: Step, pace: Pace, ends_row: int, alarm: Alarm) -> None:
         self.number = number
         self.step = step
         self.pace = pace
-        self.repeats = repeats
         self.ends_row = ends_row
-        self.alarm: Alarm | None = None
+        self.alarm = alarm
         self.on_done: ResultCallback | None = None
 
 
@@ -44,6 +43,7 @@ class SimDevice:
         self, clock: SimClock, cost: CostModel, outputs: OutputModel, facts: DeviceFacts, links: Links | None = None
     ) -> None:
         self.clock = clock
+        self.now_ns = clock.now_ns
         self.cost = cost
         self.outputs = outputs
         self.facts = facts
@@ -54,9 +54,6 @@ class SimDevice:
         self.busy_quanta = 0
         self.num_slot_moves = 0
         self._no_window: tuple[int | None, int] = (None if cost.window_tokens is None else 0, 0)
-
-    def now_ns(self) -> int:
-        return self.clock.now_ns()
 
     def launch(self, step: Step) -> StepTicket:
         """Begin a step when the copies that it names have ended."""
@@ -70,12 +67,11 @@ class SimDevice:
                 self._ends.welcome(step.decode)
             ends_row = self._ends.iterations_left(step.decode)
         pace = self.pace_of(step, start_quanta, 1 if self.outputs.has_tokens else min(step.repeat, ends_row))
-        self._num_launches += 1
-        ticket = StepTicket(self._num_launches, step, pace, pace.count, ends_row)
         if step.until_ns < FOREVER_NS and pace.count > 1:
-            ticket.repeats = pace.first_at_or_after(ns_to_quanta(step.until_ns))
-        self._in_flight = ticket
-        self._set_alarm(ticket)
+            pace = pace.truncated(pace.first_at_or_after(ns_to_quanta(step.until_ns)))
+        self._num_launches += 1
+        alarm = self.clock.at(pace.last_quanta, self._ring)
+        self._in_flight = ticket = StepTicket(self._num_launches, step, pace, ends_row, alarm)
         return ticket
 
     def copy(self, op: CopyOp) -> CopyTicket:
@@ -115,12 +111,12 @@ class SimDevice:
     def interrupt(self) -> None:
         """Something was delivered: the run in flight ends at its first iteration that ends now or later."""
         ticket = self._in_flight
-        if ticket is None or ticket.repeats == 1:
+        if ticket is None or ticket.pace.count == 1:
             return
         repeats = ticket.pace.first_at_or_after(self.clock.now_quanta())
-        if repeats < ticket.repeats:
-            ticket.repeats = repeats
-            self._set_alarm(ticket)
+        if repeats < ticket.pace.count:
+            ticket.pace = ticket.pace.truncated(repeats)
+            ticket.alarm = self.clock.at(ticket.pace.last_quanta, self._ring)
 
     def pace_of(self, step: Step, start_quanta: int, most: int) -> Pace:
         """When the iterations of a step end, at most `most` of them."""
@@ -140,12 +136,9 @@ class SimDevice:
             windowed_tokens, growing_rows, holds = batch.windowed.sum(rows, batch.step)
             most = min(most, holds)
         if step.chunks:
-            chunks = [(chunk.start, chunk.num_tokens) for chunk in step.chunks]
+            chunks = [(start, num_tokens) for _, start, num_tokens, _ in step.chunks]
             return ArithmeticPace(start_quanta, 1, self.cost.step_quanta(rows, context_tokens, chunks, windowed_tokens))
         return self.cost.decode_pace(rows, context_tokens, start_quanta, most, windowed_tokens, growing_rows)
-
-    def _set_alarm(self, ticket: StepTicket) -> None:
-        ticket.alarm = self.clock.at(ticket.pace.end_quanta(ticket.repeats), self._ring)
 
     def _ring(self, alarm: Event) -> None:
         ticket = self._in_flight
@@ -153,14 +146,14 @@ class SimDevice:
             return
         assert ticket.on_done is not None
         self._in_flight = None
-        self.busy_quanta += ticket.pace.end_quanta(ticket.repeats) - ticket.pace.start_quanta
+        self.busy_quanta += ticket.pace.last_quanta - ticket.pace.start_quanta
         ticket.on_done(self._result(ticket))
 
     def _result(self, ticket: StepTicket) -> StepResult:
-        step, repeats = ticket.step, ticket.repeats
-        pace = ticket.pace if repeats == ticket.pace.count else ticket.pace.truncated(repeats)
-        batch = step.decode
-        ended = self._ends.at(batch, batch.step + repeats) if batch is not None and repeats == ticket.ends_row else []
+        step, pace, batch = ticket.step, ticket.pace, ticket.step.decode
+        ended: list[Sequence] = []
+        if batch is not None and pace.count == ticket.ends_row:
+            ended = self._ends.at(batch, batch.step + pace.count)
         without_token = []
         for chunk in step.chunks:
             if chunk.samples:
@@ -169,7 +162,7 @@ class SimDevice:
                     without_token.append(chunk.sequence)
                 elif left == 1:
                     ended.append(chunk.sequence)
-        return StepResult(repeats, pace, ended, tuple(without_token), self.outputs.sample(step))
+        return StepResult(pace.count, pace, ended, tuple(without_token), self.outputs.sample(step))
 
 
 class RowEnds:
@@ -193,10 +186,12 @@ class RowEnds:
 
     def iterations_left(self, batch: DecodeBatch) -> int:
         """Iterations until the next row ends, that one included."""
-        heap = self._heap
-        while heap[0][2] not in batch.rows or heap[0][1] != heap[0][2].row_index:
+        heap, rows = self._heap, batch.rows
+        while True:
+            end_step, row_index, sequence = heap[0]
+            if sequence in rows and row_index == sequence.row_index:
+                return end_step - batch.step
             heappop(heap)
-        return heap[0][0] - batch.step
 
     def at(self, batch: DecodeBatch, step: int) -> list[Sequence]:
         """Rows whose output ends at `step`, removed."""

@@ -135,8 +135,8 @@ class FaultyDevice(SimDevice):
         }
 
     def _result(self, ticket: StepTicket) -> StepResult:
-        self._number += ticket.repeats
-        self.num_slow += ticket.repeats if self._is_slow else 0
+        self._number += ticket.pace.count
+        self.num_slow += ticket.pace.count if self._is_slow else 0
         error, self._error = self._error, ""
         if not error:
             return super()._result(ticket)

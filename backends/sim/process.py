@@ -9,7 +9,7 @@ from backends.sim.device import SimDevice
 from backends.sim.links import CopyTicket
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import FOREVER_NS, StepResult
-from schedlab.driver import Idle, Wait, drive
+from schedlab.driver import Idle, Settle, Wait, drive
 from schedlab.inbox import CopyDone, Delivery
 
 COPIES_SOURCE = -1
@@ -22,7 +22,7 @@ class SimProcess:
     visible to a plan at that time, whoever made it.
     """
 
-    __slots__ = ("_clock", "_core", "_device", "_loop", "_sleeping", "_timer", "done")
+    __slots__ = ("_clock", "_core", "_device", "_loop", "_settling", "_sleeping", "_timer", "done")
 
     def __init__(self, clock: SimClock, core: Scheduler, device: SimDevice) -> None:
         self._clock = clock
@@ -31,6 +31,7 @@ class SimProcess:
         self._loop = drive(core)
         self._sleeping = False
         self._timer: Alarm | None = None
+        self._settling: Alarm | None = None
         self.done = False
         core.inbox.on_delivery.append(self._on_delivery)
         device.links.on_done.append(self._on_copy)
@@ -40,15 +41,24 @@ class SimProcess:
         clock = self._clock
         try:
             command = self._loop.send(answer)
-            while type(command) is Idle and command.until_ns <= clock.now_ns() and clock.is_instant_over():
+            while not isinstance(command, Wait) and clock.is_instant_over():
+                if isinstance(command, Idle) and command.until_ns > clock.now_ns():
+                    break
                 command = self._loop.send(None)
         except StopIteration:
             self.done = True
             return
         if isinstance(command, Wait):
             self._device.when_done(command.ticket, self._resume)
+        elif isinstance(command, Settle):
+            self._settling = clock.when_settled(self._on_settled)
         else:
             self._idle(command)
+
+    def _on_settled(self, alarm: Event) -> None:
+        if alarm is self._settling:
+            self._settling = None
+            self._resume(None)
 
     def _idle(self, command: Idle) -> None:
         if command.until_ns <= self._clock.now_ns():
@@ -65,6 +75,9 @@ class SimProcess:
     def _on_delivery(self) -> None:
         if self._sleeping:
             self._stop_sleeping()
+        elif self._settling is not None:
+            self._settling = None
+            self._clock.after_all_else(self._wake)
         else:
             self._device.interrupt()
 

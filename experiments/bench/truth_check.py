@@ -17,19 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from experiments.command import Job, execute
-from experiments.truth import Truth
+from experiments.config import dump
+from experiments.truth import EDITIONS, FIGURES, Truth
 from reports.files import replace_file
 from schedlab.errors import UsageError
 
 RUN = "profiles/llmservingsim/runs/RTXPRO6000-Llama-3.1-8B-vllm-0.19"
-# The profiles published beside the run were measured on the Server Edition; the run's own meta.json names no edition.
-HARDWARE = "RTX PRO 6000"
-OTHER_EDITION = "RTX PRO 6000 Workstation"
 GALLERY = Path("reports/gallery/truth_check.md")
 _NS_PER_S = 1_000_000_000
 
 
-def measure(folder: Path, hardware: str = HARDWARE) -> dict[str, Truth]:
+def measure(folder: Path, hardware: str) -> dict[str, Truth]:
     """Mean TTFT, TPOT and E2E of the real run and of its replay. Time counts from the engine's receipt of a request.
 
     Raises:
@@ -90,6 +88,16 @@ def table(measured: Mapping[str, Truth]) -> str:
     return f"| mean | real | replayed | off by |\n| --- | ---: | ---: | ---: |\n{rows}"
 
 
+def figures_file(measured: Mapping[str, Mapping[str, Truth]]) -> bytes:
+    """The bytes of `truth.FIGURES`: means to a microsecond, by edition and metric."""
+    return dump(
+        {
+            hardware: {name: [round(mean_ms, 3) for mean_ms in truth] for name, truth in means.items()}
+            for hardware, means in measured.items()
+        }
+    )
+
+
 def page(measured: Mapping[str, Truth], other_edition: Mapping[str, Truth]) -> str:
     """The gallery's page."""
     return (
@@ -105,10 +113,12 @@ def page(measured: Mapping[str, Truth], other_edition: Mapping[str, Truth]) -> s
 
 
 def main() -> None:
-    """Measure, print, and write the gallery's page."""
+    """Measure, print, and write the figures of `experiments.truth` and the gallery's page."""
     shared = Path(os.environ.get("SCHEDLAB_SHARED", "../shared"))
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else shared / RUN
-    text = page(measure(folder), measure(folder, OTHER_EDITION))
+    measured = {hardware: measure(folder, hardware) for hardware in EDITIONS}
+    replace_file(FIGURES, figures_file(measured))
+    text = page(*measured.values())
     print(text)
     replace_file(GALLERY, text.encode())
 

@@ -40,14 +40,14 @@ class Bench:
             request = Request(index, Prompt(16 + index * 7919 % 64), 1 << 16, priority=index * 104_729 % 8)
             self.core.inbox.deliver(Delivery(0, 0, index, Submit(request)))
         while len(self.core.batch) < config.max_num_seqs:
-            self.clock.env.step()
+            self.clock.step()
 
     def tick_ns(self) -> float:
         """CPU time of one tick, averaged over TICKS."""
         until = self.core.batch.step + TICKS
         begun = process_time_ns()
         while self.core.batch.step < until:
-            self.clock.env.step()
+            self.clock.step()
         return (process_time_ns() - begun) / TICKS
 
 

@@ -25,13 +25,11 @@ def grown_blocks(event: StepDone) -> list[int]:
 
     Costs a few list operations per iteration; each row takes a block in every `block_size` of these.
     """
-    residues = event.batch.residues
-    size, inside = len(residues), event.pace.count - 1
-    first = -(event.start_step + 1) % size
-    cycle = residues[first::-1] + residues[:first:-1]
-    if inside <= size:
-        return list(accumulate(map(len, cycle[:inside])))
-    return list(accumulate((list(map(len, cycle)) * (inside // size + 1))[:inside]))
+    batch, inside = event.batch, event.pace.count - 1
+    growth = list(map(len, batch.growing_from(event.start_step + 1 - batch.step)))
+    if inside > len(growth):
+        growth *= inside // len(growth) + 1
+    return list(accumulate(growth[:inside]))
 
 
 def block_quanta(grown: list[int], pace: Pace) -> int:

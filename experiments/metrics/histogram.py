@@ -6,6 +6,8 @@ mantissa), so its width is below 1/128 of its values (0.8 %). The scheme is that
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 _MANTISSA_BITS = 7
 
 
@@ -28,7 +30,7 @@ class LogHistogram:
     __slots__ = ("count", "counts", "maximum", "total")
 
     def __init__(self) -> None:
-        self.counts: dict[int, int] = {}
+        self.counts: defaultdict[int, int] = defaultdict(int)
         self.count = 0
         self.total = 0
         self.maximum = 0
@@ -36,7 +38,7 @@ class LogHistogram:
     def add(self, value: int, times: int = 1) -> None:
         """Count `value` `times` times; nothing if `times` is 0."""
         if times:
-            self._count(bucket_of(value), times)
+            self.counts[bucket_of(value)] += times
             self.count += times
             self.total += value * times
             if value > self.maximum:
@@ -51,14 +53,14 @@ class LogHistogram:
             self.maximum = last
         bucket = bucket_of(first)
         if bucket == bucket_of(last):
-            self._count(bucket, length * times)
+            self.counts[bucket] += length * times
             return
         value, left = first, length
         while left:
             bucket = bucket_of(value)
             above = bucket_range(bucket)[1]
             inside = left if last < above else (above - 1 - value) // growth + 1
-            self._count(bucket, inside * times)
+            self.counts[bucket] += inside * times
             value += inside * growth
             left -= inside
 
@@ -77,6 +79,3 @@ class LogHistogram:
         """How many values are in `limit`'s bucket or below it."""
         highest = bucket_of(limit)
         return sum(times for bucket, times in self.counts.items() if bucket <= highest)
-
-    def _count(self, bucket: int, times: int) -> None:
-        self.counts[bucket] = self.counts.get(bucket, 0) + times

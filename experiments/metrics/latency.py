@@ -28,27 +28,23 @@ class TokenGaps:
         if event.chunks:
             self._count_resumed(event)
         if event.decode_rows:
-            self._count_decode(event.pace, event)
+            self._count_decode(event)
 
     def _count_resumed(self, event: StepDone) -> None:
         for chunk in event.chunks:
             if samples_later_token(chunk):
-                end = event.pace.end_quanta(event.pace.count)
-                self.histogram.add(end - ns_to_quanta(chunk.sequence.last_token_ns))
+                self.histogram.add(event.pace.last_quanta - ns_to_quanta(chunk.sequence.last_token_ns))
 
-    def _count_decode(self, pace: Pace, event: StepDone) -> None:
-        rows, former = event.decode_rows, self._last_decode_quanta
-        newcomers = 0
-        for sequence in reversed(event.batch.rows):
-            if sequence.joined_step != event.start_step:
-                break
-            self.histogram.add(pace.end_quanta(1) - ns_to_quanta(sequence.last_token_ns))
-            newcomers += 1
-        self._last_decode_quanta = pace.end_quanta(pace.count)
-        if not newcomers and former == pace.start_quanta:
+    def _count_decode(self, event: StepDone) -> None:
+        pace, rows, former = event.pace, event.decode_rows, self._last_decode_quanta
+        self._last_decode_quanta = pace.last_quanta
+        if pace.count > 1 and not event.newcomers and former == pace.start_quanta:
             self._count_durations(pace, 0, rows)
             return
-        self.histogram.add(pace.end_quanta(1) - former, rows - newcomers)
+        first_quanta = pace.end_quanta(1)
+        for sequence in event.newcomers:
+            self.histogram.add(first_quanta - ns_to_quanta(sequence.last_token_ns))
+        self.histogram.add(first_quanta - former, rows - len(event.newcomers))
         if pace.count > 1:
             self._count_durations(pace, 1, rows)
 

@@ -82,7 +82,7 @@ class RequestTable:
         self.cached_tokens.append(sequence.num_cached_tokens)
         self.preemptions.append(sequence.num_preemptions)
         self.swaps.append(sequence.num_swaps)
-        self.finish_reason.append(reason.value)
+        self.finish_reason.append(reason)
         self.tenant.append(request.tenant)
         self.session.append(request.session)
         self.recomputed_tokens += sequence.num_recomputed_tokens
@@ -92,7 +92,7 @@ class RequestTable:
         """Which rows ended for one of `reasons`."""
         import numpy as np
 
-        codes = [self.finish_reason.codes[reason.value] for reason in reasons if reason in self.finish_reason.codes]
+        codes = [self.finish_reason.codes[reason] for reason in reasons if reason in self.finish_reason.codes]
         return np.isin(as_numpy(self.finish_reason.column), codes)
 
     def to_frame(self) -> pd.DataFrame:

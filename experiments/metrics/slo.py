@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -37,12 +37,18 @@ class Slo:
         Raises:
             UsageError: an unknown name, or a time that is not positive and finite.
         """
+        check_names(targets_s)
         for name, seconds in targets_s.items():
-            if name not in TARGETS:
-                raise UsageError(f"--slo: {name!r} is no target; choose from {', '.join(TARGETS)}")
             if not (isfinite(seconds) and seconds > 0):
                 raise UsageError(f"--slo: {name} is {seconds} s; give a time above 0, such as {name}=2s")
         return cls({name: round(targets_s[name] * _NS_PER_S) for name in TARGETS if name in targets_s})
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise UsageError for a name that is no target."""
+    for name in names:
+        if name not in TARGETS:
+            raise UsageError(f"--slo: {name!r} is no target; choose from {', '.join(TARGETS)}")
 
 
 def met_by_request(slo: Slo, table: RequestTable) -> dict[str, npt.NDArray[np.bool_]]:

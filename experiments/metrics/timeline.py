@@ -60,18 +60,21 @@ class Timeline:
         self._kv_blocks = 0
 
     def on_arrived(self, event: Arrived) -> None:
-        self._idle_until(event.now_ns)
+        if event.now_ns >= self._boundary_ns:
+            self._idle_until(event.now_ns)
         self._live += 1
         self._waiting += 1
 
     def on_admitted(self, event: Admitted) -> None:
-        self._idle_until(event.now_ns)
+        if event.now_ns >= self._boundary_ns:
+            self._idle_until(event.now_ns)
         self._waiting -= 1
 
     def on_finished(self, event: Finished) -> None:
         if event.reason is FinishReason.REFUSED:
             return
-        self._idle_until(event.now_ns)
+        if event.now_ns >= self._boundary_ns:
+            self._idle_until(event.now_ns)
         self._live -= 1
         if event.sequence.admitted_ns == NOT_YET:
             self._waiting -= 1
@@ -113,8 +116,7 @@ class Timeline:
         return (0, self._waiting, self._parked, self._kv_blocks) if self._live else (0, 0, 0, 0)
 
     def _idle_until(self, now_ns: int) -> None:
-        if now_ns >= self._boundary_ns:
-            self._idle(ns_to_quanta(now_ns), self._sums())
+        self._idle(ns_to_quanta(now_ns), self._sums())
 
     def _idle(self, until_quanta: int, sums: tuple[int, int, int]) -> None:
         while self._boundary_quanta <= until_quanta:

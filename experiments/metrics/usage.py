@@ -34,7 +34,7 @@ class Usage:
         self.steps = 0
         self.decode_steps = 0
         self.decode_tokens = 0
-        self.output_tokens = 0
+        self._prefill_outputs = 0
         self.computed_prefill_tokens = 0
         self.peak_rows = 0
         self.busy_quanta = 0
@@ -54,7 +54,7 @@ class Usage:
         self.preemptions += 1
 
     def on_first_token(self, event: FirstToken) -> None:
-        self.output_tokens += 1
+        self._prefill_outputs += 1
 
     def on_finished(self, event: Finished) -> None:
         if event.reason is not FinishReason.REFUSED:
@@ -62,8 +62,7 @@ class Usage:
 
     def on_step_done(self, event: StepDone) -> None:
         pace, rows, blocks = event.pace, event.decode_rows, event.used_blocks
-        count = pace.count
-        end = pace.end_quanta(count)
+        count, end = pace.count, pace.last_quanta
         busy = end - pace.start_quanta
         self.last_quanta = end
         self.steps += count
@@ -72,8 +71,8 @@ class Usage:
         if rows:
             self.decode_steps += count
             self.decode_tokens += rows * count
-            self.output_tokens += rows * count
-            self.peak_rows = max(self.peak_rows, rows)
+            if rows > self.peak_rows:
+                self.peak_rows = rows
         if count > 1:
             grown = grown_blocks(event)
             self.block_quanta += block_quanta(grown, pace)
@@ -83,7 +82,11 @@ class Usage:
             self.peak_blocks = blocks
         for chunk in event.chunks:
             self.computed_prefill_tokens += chunk.num_tokens
-            self.output_tokens += samples_later_token(chunk)
+            self._prefill_outputs += samples_later_token(chunk)
+
+    @property
+    def output_tokens(self) -> int:
+        return self.decode_tokens + self._prefill_outputs
 
     def _note_arrival(self, arrival_ns: int) -> None:
         if self.first_arrival_ns is None or arrival_ns < self.first_arrival_ns:

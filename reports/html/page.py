@@ -20,6 +20,7 @@ from reports.units import (
     milliseconds,
     number,
     percent,
+    rate,
     section,
     times,
     title_of,
@@ -54,7 +55,7 @@ def render(
         latency_columns=COLUMNS,
         latency_rows=latency_rows(summary),
         attainment=attainment(summary),
-        goodput_share=share_cell(section(summary, "goodput").get("share")),
+        goodput=goodput_row(summary),
         endings=endings(summary),
         facts=facts(summary, run),
         cdfs=latency_figures(latencies, summary, targets),
@@ -76,11 +77,12 @@ def tiles(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str,
         (
             "Output tokens/s",
             number(rates.get("output_tokens_per_s")),
-            f"{number(rates.get('requests_per_s'))} requests/s",
+            rate(rates.get("requests_per_s"), "requests"),
         ),
     ]
-    if goodput := section(summary, "goodput"):
-        shown.append(("Goodput", percent(goodput.get("share")), f"{number(goodput.get('requests_per_s'))} requests/s"))
+    if row := goodput_row(summary):
+        good = rate(section(summary, "goodput").get("requests_per_s"), "requests")
+        shown.append(("Goodput", row[1][0], good))
     shown.append(("KV use, peak", percent(kv_use.get("peak")), f"mean {percent(kv_use.get('mean'))}"))
     shown.append(("Simulated", duration(summary.get("duration_s")), f"{times(run.get('speedup'))} real time"))
     return shown
@@ -104,6 +106,16 @@ def attainment(summary: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, fl
         (TARGET_NAMES.get(key, clean(key)), brief(duration(target)), share_cell(met.get(key)))
         for key, target in section(record, "targets").items()
     ]
+
+
+def goodput_row(summary: Mapping[str, Any]) -> tuple[str, tuple[str, float]] | None:
+    """The last row of the SLO table, as (what, share of requests); None where no target is one of requests."""
+    record = section(summary, "goodput")
+    targets = section(record, "targets")
+    if not record or list(targets) == ["itl"]:
+        return None
+    what = "all of them but ITL, in one request (goodput)" if "itl" in targets else "all of them (goodput)"
+    return what, share_cell(record.get("share"))
 
 
 def endings(summary: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, float]]]:

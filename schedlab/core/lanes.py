@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, cycle
 from typing import TYPE_CHECKING
 
 from schedlab.batch import DecodeBatch
@@ -19,13 +20,10 @@ if TYPE_CHECKING:
 
 
 def next_step(core: Scheduler, lane: Lane) -> Step | None:
-    """The next step of a lane; None when it has no more in this tick. First chunks run alone, one step each."""
-    core.in_flight_growth = []
+    """The step of a lane; None when it has nothing to do. First chunks run alone, a lane each."""
+    core.in_flight_growing = []
     if lane is Lane.START:
         return _start(core)
-    if lane in core.lanes_done:
-        return None
-    core.lanes_done.add(lane)
     if lane is Lane.CONTINUE:
         chunks = _chunks(core)
         return _step(core, chunks) if chunks else None
@@ -50,11 +48,13 @@ def _start(core: Scheduler) -> Step | None:
 
 
 def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
-    make_room_for_decoding(core)
     growing = core.batch.growing(0)
+    if len(growing) > core.pool.free_blocks:
+        make_room_for_decoding(core)
+        growing = core.batch.growing(0)
+    core.in_flight_growing = list(growing)
     for sequence, block in zip(growing, core.pool.allocate(len(growing)), strict=True):
         sequence.block_table.append(block)
-        core.in_flight_growth.append(Growth(0, sequence, block))
     chunks = _chunks(core) if with_chunks and core.prefilling else ()
     if not core.batch.rows:
         return _step(core, chunks) if chunks else None
@@ -89,7 +89,7 @@ def _run_length(core: Scheduler) -> tuple[int, int]:
     most = core.limits.next_step() - core.batch.step
     if core.config.window_blocks:
         # A row or a block that has come may send another block to disk: the next plan decides.
-        has_grown = bool(core.in_flight_growth or core.batch.newcomers)
+        has_grown = bool(core.in_flight_growing or core.batch.newcomers)
         most = 1 if has_grown else min(most, core.batch.iterations_to_growth())
     return core.batch.affordable(core.pool.ready_blocks, most), until_ns
 
@@ -154,7 +154,7 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
             core.retire()
             continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
-        core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
+        core.in_flight_growing = [row for row in core.in_flight_growing if row is not victim]
         core.give_way(victim, "prefill")
         if victim is sequence:
             return False
@@ -168,9 +168,9 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
         return
     now_ns = core.device.now_ns()
     context_tokens, start_step = core.batch.context_tokens, core.batch.step
-    if step.decode is not None:
-        _advance_rows(core, result.repeats, now_ns)
-    _announce(core, step, result, context_tokens, start_step)
+    growth = _advance_rows(core, result.repeats, now_ns) if step.decode is not None else []
+    if core.bus.on_step_done:
+        _announce(core, step, result, context_tokens, start_step, growth)
     if step.decode is not None:
         core.batch.newcomers.clear()
         snapshots.after_decode(core)
@@ -179,27 +179,31 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
         _advance_chunk(core, chunk, result, now_ns)
 
 
-def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> None:
-    """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count."""
-    batch = core.batch
+def _advance_rows(core: Scheduler, iterations: int, now_ns: int) -> list[Growth]:
+    """Hand out the blocks of the iterations after the first, in the order in which stepping would, and count.
+
+    Returns all blocks that rows got for the step, if an observer wants to know.
+    """
+    batch, growth = core.batch, []
+    if core.bus.wants_growth:
+        growth = [Growth(0, row, row.block_table[-1]) for row in core.in_flight_growing]
     if iterations > 1:
-        blocks = iter(core.pool.allocate(batch.growth_blocks(1, iterations - 1)))
-        wants_growth = core.bus.wants_growth
-        for iteration, rows in batch.growing_after(iterations):
-            for sequence in rows:
-                block = next(blocks)
-                sequence.block_table.append(block)
-                if wants_growth:
-                    core.in_flight_growth.append(Growth(iteration, sequence, block))
+        blocks = core.pool.allocate(batch.growth_blocks(1, iterations - 1))
+        for row, block in zip(cycle(chain.from_iterable(batch.growing_from(1))), blocks, strict=False):
+            row.block_table.append(block)
+        if core.bus.wants_growth:
+            needs = ((iteration, row) for iteration in range(1, iterations) for row in batch.growing(iteration))
+            growth += [Growth(iteration, row, block) for (iteration, row), block in zip(needs, blocks, strict=True)]
     batch.step += iterations
     batch.last_step_ns = now_ns
     if core.ledger is not None:
         core.ledger.advance(iterations)
+    return growth
 
 
-def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int) -> None:
-    if not core.bus.on_step_done:
-        return
+def _announce(
+    core: Scheduler, step: Step, result: StepResult, context_tokens: int, start_step: int, growth: list[Growth]
+) -> None:
     batch, decoding = core.batch, step.decode is not None
     event = StepDone(
         result.pace,
@@ -210,7 +214,7 @@ def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: i
         batch,
         tuple(batch.newcomers) if decoding else (),
         core.in_flight_used_blocks,
-        core.in_flight_growth,
+        growth,
         len(core.waiting),
         len(core.prefilling),
         len(core.parked),
@@ -223,7 +227,10 @@ def _announce(core: Scheduler, step: Step, result: StepResult, context_tokens: i
 
 def _end_rows(core: Scheduler, result: StepResult) -> None:
     batch = core.batch
-    ended = {sequence: FinishReason.STOP for sequence in result.ended if sequence in batch}
+    ended: dict[Sequence, FinishReason] = {}
+    for sequence in result.ended:
+        if sequence in batch.rows:
+            ended[sequence] = FinishReason.STOP
     if result.tokens is not None:
         for sequence in batch.rows:
             if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):
@@ -260,8 +267,10 @@ def _sample(core: Scheduler, sequence: Sequence, result: StepResult, now_ns: int
     sequence.last_token_ns = now_ns
     if sequence.first_token_ns == NOT_YET:
         sequence.first_token_ns = now_ns
-        for notify in core.bus.on_first_token:
-            notify(FirstToken(now_ns, sequence))
+        if core.bus.on_first_token:
+            event = FirstToken(now_ns, sequence)
+            for notify in core.bus.on_first_token:
+                notify(event)
     tokens = result.tokens
     stopped = tokens is not None and stops.ends(sequence.request, tokens[sequence.request_id], sequence.num_outputs)
     if stopped or sequence in result.ended:
@@ -278,9 +287,8 @@ def _fail(core: Scheduler, step: Step, error: str) -> None:
     if not step.chunks and step.decode is not None:
         failed = list(core.batch.rows)
         core.batch.newcomers.clear()
-    for growth in core.in_flight_growth:
-        growth.sequence.block_table.pop()
-        core.pool.release([growth.block])
+    for row in core.in_flight_growing:
+        core.pool.release([row.block_table.pop()])
     for sequence in failed:
         sequence.error = error
         core.ending[sequence] = FinishReason.ERROR

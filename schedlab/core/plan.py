@@ -21,20 +21,13 @@ if TYPE_CHECKING:
 
 
 class Lane(StrEnum):
-    """A part of a tick that becomes steps. Fused lanes become one step together."""
+    """A part of a tick that becomes at most one step. Fused lanes become one step together."""
 
     START = "start_prefills"
     CONTINUE = "continue_prefills"
     DECODE = "decode"
     CONTINUE_DECODE = "continue_prefills+decode"
     ALL = "start_prefills+continue_prefills+decode"
-
-
-LANES: dict[Fusion, tuple[Lane, ...]] = {
-    Fusion.NONE: (Lane.START, Lane.CONTINUE, Lane.DECODE),
-    Fusion.CONTINUE: (Lane.START, Lane.CONTINUE_DECODE),
-    Fusion.ALL: (Lane.ALL,),
-}
 
 
 class Plan(NamedTuple):
@@ -44,23 +37,44 @@ class Plan(NamedTuple):
     shutdown: bool = False
 
 
-def make(core: Scheduler) -> Plan:
-    """This tick's plan."""
-    core.progress = False
-    core.lanes_done.clear()
+NOTHING = Plan(())
+# After one START for each newcomer, where that lane is not fused.
+PLANS: dict[Fusion, Plan] = {
+    Fusion.NONE: Plan((Lane.CONTINUE, Lane.DECODE)),
+    Fusion.CONTINUE: Plan((Lane.CONTINUE_DECODE,)),
+    Fusion.ALL: Plan((Lane.ALL,)),
+}
+
+
+def begin(core: Scheduler) -> None:
+    """Forget the tick before."""
+    core.progress = core.evicted = False
     core.starting.clear()
+
+
+def receive(core: Scheduler) -> None:
+    """Take in what has come, end what is due, make room for decoding. All ends of a tick before its steps are here."""
     _drain_inbox(core)
-    _end_overdue(core)
+    if core.deadlines:
+        _end_overdue(core)
     if core.config.window_blocks:
         slide(core)
-    evicted = make_room_for_decoding(core)
-    if not evicted and len(core.waiting):
+    if make_room_for_decoding(core):
+        core.evicted = True
+
+
+def make(core: Scheduler) -> Plan:
+    """This tick's plan, when all that has come was received."""
+    if not core.evicted and len(core.waiting):
         _admit(core)
     if core.inbox.closed and not core.sequences:
         return Plan((), shutdown=True)
-    if core.batch.rows or core.prefilling:
-        return Plan(LANES[core.config.fusion])
-    return Plan(())
+    if not core.batch.rows and not core.prefilling:
+        return NOTHING
+    plan = PLANS[core.config.fusion]
+    if core.starting and core.config.fusion is not Fusion.ALL:
+        return Plan((Lane.START,) * len(core.starting) + plan.lanes)
+    return plan
 
 
 def _drain_inbox(core: Scheduler) -> None:
@@ -95,8 +109,10 @@ def _receive(core: Scheduler, request: Request) -> None:
     core.sequences[request.request_id] = sequence
     core.waiting.push(sequence)
     core.watch_deadline(sequence)
-    for notify in core.bus.on_arrived:
-        notify(Arrived(core.device.now_ns(), sequence))
+    if core.bus.on_arrived:
+        event = Arrived(core.device.now_ns(), sequence)
+        for notify in core.bus.on_arrived:
+            notify(event)
 
 
 def _why_never(core: Scheduler, request: Request) -> str:

@@ -15,11 +15,11 @@ from schedlab.batch import DecodeBatch
 from schedlab.config import AdmissionRule, Fusion, PreemptionMode, ResumeRule, SchedulerConfig
 from schedlab.core import caching, end_tick, lanes, snapshots, swapping, windows
 from schedlab.core.limits import OutputLimits
-from schedlab.core.plan import Lane, Plan, make
+from schedlab.core.plan import Lane, Plan, begin, make, receive
 from schedlab.core.swapping import OpenCopy
 from schedlab.device import FOREVER_NS, Device, Step, StepResult, Ticket
 from schedlab.errors import Stalled
-from schedlab.events import IMAGE_LOST, Admitted, EventBus, Finished, Growth, Preempted, Resumed
+from schedlab.events import IMAGE_LOST, Admitted, EventBus, Finished, Preempted, Resumed
 from schedlab.inbox import Inbox
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.commitment import CommitmentLedger
@@ -87,10 +87,11 @@ class Scheduler:
         self.no_way_for: tuple[Sequence, int] | None = None
         # The tick in progress.
         self.starting: deque[Sequence] = deque()
-        self.lanes_done: set[Lane] = set()
         self.progress = False
+        self.evicted = False
         self.in_flight: Step | None = None
-        self.in_flight_growth: list[Growth] = []
+        # Rows that got a block for the first iteration of the step in flight, the last one of their tables.
+        self.in_flight_growing: list[Sequence] = []
         self.in_flight_used_blocks = 0
 
     @property
@@ -115,12 +116,21 @@ class Scheduler:
             return False
         return self.parked_refused_until_ns == FOREVER_NS or self.device.now_ns() < self.parked_refused_until_ns
 
+    def begin_tick(self) -> None:
+        """A new tick: take in what has come and is due."""
+        begin(self)
+        receive(self)
+
+    def receive(self) -> None:
+        """Take in what has come since `begin_tick`, at the same instant."""
+        receive(self)
+
     def plan(self) -> Plan:
-        """What this tick runs. Drains the inbox, ends what is due, makes room for decoding, admits."""
+        """What this tick runs: admits, and names the lanes."""
         return make(self)
 
     def launch(self, lane: Lane) -> Ticket | None:
-        """Begin the lane's next step; None when the lane has no more in this tick."""
+        """Begin the lane's step; None when the lane has nothing to do."""
         step = lanes.next_step(self, lane)
         if step is None:
             return None
@@ -180,8 +190,10 @@ class Scheduler:
         self._seat(sequence)
         if self.ledger:
             self.ledger.add(sequence)
-        for notify in self.bus.on_admitted:
-            notify(Admitted(sequence.admitted_ns, sequence))
+        if self.bus.on_admitted:
+            event = Admitted(sequence.admitted_ns, sequence)
+            for notify in self.bus.on_admitted:
+                notify(event)
 
     def resume(self, sequence: Sequence) -> None:
         """Give a preempted sequence a seat; its known tokens are computed again by the lanes."""
@@ -276,8 +288,10 @@ class Scheduler:
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
         self.forget(sequence, reason)
-        for notify in self.bus.on_finished:
-            notify(Finished(sequence.finished_ns, sequence, reason))
+        if self.bus.on_finished:
+            event = Finished(sequence.finished_ns, sequence, reason)
+            for notify in self.bus.on_finished:
+                notify(event)
 
     def forget(self, sequence: Sequence, reason: FinishReason) -> None:
         """The sequence is over and holds nothing."""

@@ -62,7 +62,8 @@ class Checker:
         """Subscribe to the events of `core`, and look at it after each plan, each tick and its finish."""
         self._core = core
         core.bus.add(self)
-        _around(core, "plan", before=self._evicted_in_plan.clear, after=self._after_plan)
+        _around(core, "begin_tick", before=self._evicted_in_plan.clear)
+        _around(core, "plan", after=self._after_plan)
         _around(core, "commit", before=self._before_commit)
         _around(core, "end_tick", after=self._after_tick)
         _around(core, "finish", before=self._before_finish, after=self._after_finish)

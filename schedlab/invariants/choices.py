@@ -33,7 +33,7 @@ def nobody_is_overtaken(core: Scheduler, sequence: Sequence) -> None:
             return
         if candidate.state is State.PENDING:
             passed += 1
-            if passed > limit or candidate.times_bypassed >= limit + 1:
+            if passed > limit or candidate.times_bypassed >= limit:
                 raise violation(
                     "nobody_is_overtaken", f"{sequence} passes {candidate}, passed {candidate.times_bypassed} times"
                 )

@@ -25,25 +25,19 @@ class WaitingQueue(Protocol):
         ...
 
 
-class FifoQueue:
+class FifoQueue(OrderedDict[Sequence, None]):
     """Arrival order."""
 
-    __slots__ = ("_sequences",)
-
-    def __init__(self) -> None:
-        self._sequences: OrderedDict[Sequence, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._sequences)
+    __slots__ = ()
 
     def push(self, sequence: Sequence) -> None:
-        self._sequences[sequence] = None
+        self[sequence] = None
 
     def remove(self, sequence: Sequence) -> None:
-        del self._sequences[sequence]
+        del self[sequence]
 
     def candidates(self) -> Iterator[Sequence]:
-        return iter(self._sequences)
+        return iter(self)
 
 
 class KeyedQueue:

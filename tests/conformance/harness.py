@@ -63,8 +63,11 @@ class WatchedScheduler(Scheduler):
     launched = 0
     idle_plans = 0
 
-    def plan(self) -> Plan:
+    def begin_tick(self) -> None:
         self._seen = self._activity()
+        super().begin_tick()
+
+    def plan(self) -> Plan:
         plan = super().plan()
         if self.watch is not None:
             self.watch.planned()

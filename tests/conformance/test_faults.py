@@ -84,3 +84,12 @@ def test_outputs_of_whoever_ended_with_an_error_cannot_be_found(monkeypatch: pyt
     run = _run(monkeypatch, asks, {"prefix_cache": True}, failing=20)
     assert _reasons(run) == {"R0": "error", "R1": "length"}
     assert run.lived["R1"].cached == 32
+
+
+def test_a_failed_mixed_step_ends_its_prefill_and_its_rows_decode_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scheduler.md 2.10. R0's row had just been given a block for the failed step; it takes no second one for it."""
+    asks = (ask(0, 15, 9), ask(1, 8, 3, at_ns=1_500_000))
+    config = {"fusion": "all", "max_num_seqs": 4, "max_num_batched_tokens": 64}
+    run = _run(monkeypatch, asks, config, failing=3)
+    assert _reasons(run) == {"R0": "length", "R1": "error"}
+    assert len(run.lived["R0"].token_ns) == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ BAD_FLAGS = [
     (["--slo", "ttft=-2s"], "'-2s' is no duration"),
     (["--slo", "ttft=0s"], "above 0"),
     (["--slo", "speed=2s"], "'speed' is no target"),
+    (["--slo", "speed=1"], "'speed' is no target"),
+    (["--slo", "ttft=1,speed=1"], "'speed' is no target"),
     (["--slo", "ttft=1s,ttft=2s"], "ttft is given twice"),
     (["--slo", ""], "--slo"),
     (["--perfetto-window", "9-3"], "--perfetto-window"),
@@ -151,3 +154,8 @@ def test_errors_of_a_run_have_their_exit_codes(
 def test_help_needs_no_command(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
     ended = schedlab(monkeypatch, capsys)
     assert ended.code == 0 and "replay" in ended.out and "trace" in ended.out
+
+
+def test_the_version_is_the_installed_one(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys, "--version")
+    assert (ended.code, ended.out, ended.err) == (0, f"schedlab {version('schedlab')}\n", "")

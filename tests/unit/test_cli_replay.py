@@ -161,9 +161,18 @@ def test_a_modelled_trace_is_called_so_and_the_roofline_owns_up(
     assert "modelled, not original" in report and "calibrated on no measurement" in report
 
 
+def test_a_changed_roofline_and_scaled_arrivals_are_said(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    flags = ["--limit", "20", "--cost-set", "host_ns=1000", "--rate-scale", "2", "--perfetto-window", "9000-9001"]
+    ended = schedlab(monkeypatch, capsys, "replay", *flags, "--out", tmp_path / "out")
+    for text in ("calibrated on no measurement", "this run sets host_ns", "2 times as dense", "perfetto.json is empty"):
+        assert text in ended.out, text
+
+
 def test_an_original_trace_is_called_so(monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.csv", [(0, 10, 5)])
     ended = schedlab(monkeypatch, capsys, "replay", trace, "--cost", "constant", "--out", tmp_path / "out")
     assert "256 sequences" in ended.out and "original trace" in ended.out and "modelled" not in ended.out
-    assert "calibrated" not in ended.out
+    assert "calibrated" not in ended.out and "set by hand" in ended.out
     assert set(REPEATABLE) - {path.name for path in (tmp_path / "out").iterdir()} == {"events.jsonl"}

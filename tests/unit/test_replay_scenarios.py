@@ -35,7 +35,7 @@ def test_no_output_is_cut_by_a_default_limit(tmp_path: Path) -> None:
     assert list(result.requests["finish_reason"]) == ["stop", "length"]
     assert result.summary["output_tokens"] == 1968
     assert result.summary["cut_outputs"] == {"requests": 1, "tokens": 1052}
-    assert "1 outputs were cut by a limit; they lack 1,052 tokens of the trace" in result.notes
+    assert "1 output was cut by a limit; 1,052 tokens of the trace did not come" in result.notes
 
 
 def test_all_rows_are_sent_once_in_file_order(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_session_whose_turn_is_refused_sends_no_more_turns(tmp_path: Path) -> 
     result = replayed(write_trace(tmp_path / "t.csv", rows, header))
     assert sorted(result.requests["request_id"]) == [0, 1, 3]
     assert result.summary["unsent_turns"] == 1
-    assert any(note.startswith("1 turns were never sent") for note in result.notes)
+    assert any(note.startswith("1 turn was never sent") for note in result.notes)
 
 
 def test_the_traces_own_limit_is_each_requests_limit(tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ def test_every_element_closes_and_ids_are_unique(tmp_path: Path) -> None:
     assert len(page.ids) == len(set(page.ids))
 
 
+def test_the_page_says_how_finely_itl_is_read(tmp_path: Path) -> None:
+    assert "Percentiles of ITL are read from buckets 0.8 % wide" in report(tmp_path, made_run(40))[1].text
+
+
 def test_nothing_is_fetched_and_nothing_runs(tmp_path: Path) -> None:
     text, page = report(tmp_path, made_run(3_000))
     assert all(link.startswith(("#", "data:image/png")) for link in page.links)
@@ -97,6 +101,17 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     assert not {"script", "img"} & set(page.tags)
     assert "alert('x')" in page.text
     assert not set("\x1b\u202e") & set(text)
+
+
+@pytest.mark.parametrize(("targets", "label"), [(["ttft"], "all of them (goodput)"), (["itl"], None)])
+def test_goodput_is_of_requests_alone(tmp_path: Path, targets: list[str], label: str | None) -> None:
+    run = made_run(40)
+    run.summary["goodput"]["targets"] = dict.fromkeys(targets, 0.1)
+    _, page = report(tmp_path, run)
+    assert ("Goodput" in page.text) == (label is not None) == ("(goodput)" in page.text)
+    assert label is None or label in page.text
+    run.summary["goodput"]["targets"] = {"ttft": 0.1, "itl": 0.1}
+    assert "all of them but ITL" in report(tmp_path, run)[1].text
 
 
 def test_colours_follow_the_page_and_every_picture_has_a_name(tmp_path: Path) -> None:

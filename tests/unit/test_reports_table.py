@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from reports.table import print_summary
-from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent
+from reports.table import goodput, print_summary
+from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent, rate
 from tests.unit.made_run import MadeRun, empty_run, made_run
 
 
@@ -32,13 +32,13 @@ def test_everything_promised_is_printed() -> None:
     for words in (
         "azure-conv-like · llama-3-8b on h100 ×2",
         "preset vllm · policy fifo · 256 sequences · 8,192 tokens a step",
-        "103 arrived, 100 length, 3 refused",
+        "103 arrived, 100 finished (length), 3 refused",
         "5.38 requests/s, 1,136 output tokens/s",
         "91.3 % = 4.91 requests/s within TTFT ≤ 100 ms, TPOT ≤ 20 ms",
         "41.0 % mean, 91.2 % peak",
         "40.2 mean, 93 peak",
         "17 (18,234 tokens computed again), 0 swaps",
-        "412,345 (115 /s)",
+        "412,345 (115 a simulated second)",
         "1,683× real time (2.13 s of wall time)",
         "note: A modelled trace, not an original.",
     ):
@@ -48,7 +48,18 @@ def test_everything_promised_is_printed() -> None:
 def test_a_partial_run_says_what_is_unfinished_and_leaves_out_reasons_that_nothing_had() -> None:
     run = made_run(10)
     run.summary["requests"] = {"arrived": 9, "refused": 0, "finished": {"length": 5, "error": 0}, "unfinished": 4}
-    assert "9 arrived, 5 length, 4 unfinished, 0 refused" in printed(run)
+    assert "9 arrived, 5 finished (length), 4 unfinished, 0 refused" in printed(run)
+
+
+def test_a_target_on_gaps_between_tokens_is_no_part_of_goodput() -> None:
+    run = made_run(10)
+    run.summary["goodput"]["targets"]["itl"] = 0.05
+    run.summary["goodput"]["attainment"]["itl"] = 0.25
+    assert goodput(run.summary).endswith(
+        "TTFT ≤ 100 ms, TPOT ≤ 20 ms; 25.0 % of gaps between tokens within ITL ≤ 50 ms"
+    )
+    run.summary["goodput"]["targets"] = {"itl": 0.05}
+    assert goodput(run.summary) == "25.0 % of gaps between tokens within ITL ≤ 50 ms"
 
 
 def test_an_empty_run_shows_dashes() -> None:
@@ -90,6 +101,28 @@ def test_the_table_fits_80_columns() -> None:
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [
+        (5.38, "5.38 x/s"),
+        (0.01, "0.010 x/s"),
+        (0.002, "7.20 x/h"),
+        (3e-6, "0.011 x/h"),
+        (1e-6, "0.086 x/d"),
+        (0.0, "0 x/s"),
+        (None, f"{DASH} x/s"),
+    ],
+)
+def test_slow_rates_are_said_by_the_hour_or_the_day(per_s: float | None, text: str) -> None:
+    assert rate(per_s, "x") == text
+
+
+def test_one_of_a_thing_is_said_in_the_singular() -> None:
+    run = made_run(10)
+    run.config["scheduler"] = {"max_num_seqs": 1, "num_blocks": 1, "block_size": 1, "max_num_batched_tokens": 1}
+    assert "1 sequence · 1 token a step · 1 token a block · 1 KV block" in printed(run)
 
 
 @pytest.mark.parametrize(

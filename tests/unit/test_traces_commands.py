@@ -51,11 +51,22 @@ def test_inspect_of_a_table_without_rows_has_no_numbers_to_divide(tmp_path: Path
     assert "rows read" in run("inspect", path)
 
 
+def test_the_fullest_second_is_never_below_the_mean_one(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.csv"
+    for arrivals, peak, ratio in (((0, 5 * 10**8), 2, 1.0), ((0, 10**9, 10**9, 4 * 10**9), 2, 2.5)):
+        path.write_text("arrival_ns,prompt_tokens,output_tokens\n" + "".join(f"{at},1,1\n" for at in arrivals))
+        found = json.loads(run("inspect", path, "--json"))
+        assert (found["peak_per_s"], found["peak_to_mean"]) == (peak, ratio)
+    path.write_text("arrival_ns,prompt_tokens,output_tokens\n7,1,1\n")
+    assert "1 arrival," in run("inspect", path)
+
+
 def test_convert_writes_what_its_transforms_leave(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     text = run("convert", DATA / "burstgpt_v1.csv", out, "--limit", 2, "--rate-scale", 2, "--cap-prompt", 500)
     assert [record[:3] for record in open_trace(out).records()] == [(0, 472, 18), (20 * 10**9, 500, 230)]
-    assert "2 rows, original (5 read, 3 dropped)" in text
+    assert "by keeping the first 2 rows, then scaling its rate by 2, then cutting prompts to 500 tokens (5 re" in text
+    assert "2 rows, derived from burstgpt_v1.csv by" in text
     assert "dropped: past the limit of 2: 1" in text
 
 
@@ -88,8 +99,28 @@ def test_generate_writes_a_trace_that_says_it_is_modelled(tmp_path: Path) -> Non
     assert trace.is_model
 
 
+@pytest.mark.parametrize("flag", ["--rows", "--rate", "--duration"])
+def test_a_flag_that_no_source_heeds_is_refused(flag: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{flag} has no effect"):
+        run("inspect", DATA / "vidur.csv", flag, 5)
+    with pytest.raises(UsageError, match=f"{flag} has no effect"):
+        run("convert", DATA / "vidur.csv", tmp_path / "out.csv", "--merge", DATA / "dynamo.jsonl", flag, 5)
+
+
+def test_convert_applies_its_transforms_in_the_order_of_its_help(tmp_path: Path) -> None:
+    order = [
+        "--merge", "--from-s", "--to-s", "--first-row", "--limit", "--rate-scale", "--cap-prompt", "--resample",
+        "--anonymise",
+    ]  # fmt: skip
+    text = run("convert", "--help")
+    assert [text.index(flag) for flag in order] == sorted(text.index(flag) for flag in order)
+    run("convert", DATA / "burstgpt_v1.csv", tmp_path / "out.csv", "--to-s", 100, "--rate-scale", 2)
+    assert max(record.arrival_ns for record in open_trace(tmp_path / "out.csv").records()) <= 50 * 10**9
+
+
 def test_fetch_lists_every_public_trace_with_its_licence() -> None:
     text = run("fetch", "--list")
+    assert all(name in text for name in catalogue()), "a name is cut"
     assert text.count("Apache-2.0") >= 5
     for name, files in catalogue().items():
         assert all(len(original.sha256) == 64 for original in files), name

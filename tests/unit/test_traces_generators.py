@@ -77,6 +77,12 @@ def test_a_day_swings_around_its_mean() -> None:
     assert phases == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.parametrize("arrivals", ["clients:3,1,2", "gamma:2"])
+def test_the_notes_say_what_a_trace_was_drawn_from(arrivals: str) -> None:
+    (note,) = generate(arrivals, "fixed:5,1", 9, seed=7, rate=2.5).report.notes
+    assert note == f"modelled, not original: {arrivals} arrivals at 2.5 requests/s, fixed:5,1 lengths, seed 7"
+
+
 def test_clients_share_the_rate_by_their_rank() -> None:
     records = generate("clients:3,1,1", "fixed:1,0", 30_000, seed=5, rate=10.0).records()
     counts = dict.fromkeys(("client-0", "client-1", "client-2"), 0)
@@ -109,14 +115,14 @@ def test_lengths_can_be_drawn_from_a_file_and_stay_pairs() -> None:
     ("arrivals", "lengths", "rate", "rows", "message"),
     [("poisson", "fixed:1,1", None, 5, "give the mean rate"), ("poisson", "fixed:1,1", 0.0, 5, "must be above 0"),
      ("poisson", "fixed:1,1", -2.0, 5, "must be above 0"), ("gamma", "fixed:1,1", 1.0, 5, "is written gamma:CV"),
-     ("gamma:0", "fixed:1,1", 1.0, 5, "cv is 0"), ("zipf", "fixed:1,1", 1.0, 5, "known are poisson"),
+     ("gamma:0", "fixed:1,1", 1.0, 5, "CV of gamma gaps is 0"), ("zipf", "fixed:1,1", 1.0, 5, "known are poisson"),
      ("poisson", "fixed:1", 1.0, 5, "is written fixed:P,O"), ("poisson", "fixed:0,1", 1.0, 5, "at least 1 prompt"),
      ("poisson", "fixed:1.5,1", 1.0, 5, "whole tokens"),
      ("poisson", "uniform:5-2,1-2", 1.0, 5, "low must not be above"),
      ("poisson", "lognormal:1,1,1,1,2", 1.0, 5, "correlation is 2"),
      ("poisson", "nowhere.csv", 1.0, 5, "known are fixed"),
      ("poisson", "fixed:1,1", 1.0, 0, "rows is 0"), ("diurnal:2", "fixed:1,1", 1.0, 5, "amplitude is 2"),
-     ("clients:0,1,1", "fixed:1,1", 1.0, 5, "at least 1 client"), ("onoff:0,5", "fixed:1,1", 1.0, 5, "on_s is 0")],
+     ("clients:0,1,1", "fixed:1,1", 1.0, 5, "1 to 1000 clients"), ("onoff:0,5", "fixed:1,1", 1.0, 5, "on_s is 0")],
 )  # fmt: skip
 def test_a_wrong_specification_is_refused_with_the_right_one(
     arrivals: str, lengths: str, rate: float | None, rows: int, message: str
@@ -191,3 +197,40 @@ def test_a_model_file_is_opened_by_its_path_and_a_broken_one_refused(tmp_path: P
 def test_a_fit_needs_rows(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least 100"):
         fit(open_trace(DATA / "vidur.csv"), "x")
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "lengths", "rate", "rows", "seed", "message"),
+    [("gamma:1e300", "fixed:1,1", 1.0, 5, 0, "CV of gamma gaps"), ("gamma:nan", "fixed:1,1", 1.0, 5, 0, "is nan"),
+     ("weibull:nan", "fixed:1,1", 1.0, 5, 0, "CV of Weibull gaps"), ("weibull:-1", "fixed:1,1", 1.0, 5, 0, "is -1"),
+     ("clients:nan,1,1", "fixed:1,1", 1.0, 5, 0, "N is nan"), ("clients:1.5,1,1", "fixed:1,1", 1.0, 5, 0, "N is 1.5"),
+     ("clients:inf,1,1", "fixed:1,1", 1.0, 5, 0, "N is inf"),
+     ("clients:100000,1,1", "fixed:1,1", 1.0, 5, 0, "1 to 1000 clients"),
+     ("clients:3,1,1", "fixed:1,1", 1.0, 5, -1, "seed is -1"),
+     ("poisson", "fixed:nan,1", 1.0, 5, 0, "whole tokens"), ("poisson", "fixed:inf,1", 1.0, 5, 0, "whole tokens"),
+     ("poisson", "fixed:1,1e30", 1.0, 5, 0, "at most 1073741824"),
+     ("poisson", "uniform:1-1e30,1-2", 1.0, 5, 0, "at most 1073741824"),
+     ("poisson", "lognormal:1e300,1,1,1", 1.0, 5, 0, "prompt_median"),
+     ("poisson", "lognormal:1,1e300,1,1", 1.0, 5, 0, "prompt_sigma"),
+     ("poisson", "fixed:1,1", 1e-300, 5, 0, "--rate is 1e-300"), ("poisson", "fixed:1,1", 1e400, 5, 0, "--rate is inf"),
+     ("poisson", "fixed:1,1", 1.0, 10**20, 0, "rows is 1")],
+)  # fmt: skip
+def test_an_extreme_specification_is_refused(
+    arrivals: str, lengths: str, rate: float, rows: int, seed: int, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        generate(arrivals, lengths, rows, seed, rate)
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "gamma:3", "onoff:1,1", "diurnal:1", "clients:3,1,1"])
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.filterwarnings("error")
+def test_a_rate_that_reaches_past_the_clock_is_refused_and_no_stamp_wraps(arrivals: str, rows: int) -> None:
+    trace = generate(arrivals, "fixed:1,1", rows, 0, 1e-9)
+    try:
+        trace.scan()
+    except UsageError as error:
+        assert "146 years" in str(error)
+        return
+    stamps = [record.arrival_ns for record in trace.records()]
+    assert rows == 1 and stamps == sorted(stamps) and stamps[0] >= 0

@@ -109,6 +109,21 @@ def test_content_of_no_known_format_is_refused_with_its_first_line(tmp_path: Pat
     assert "empty" in refusal_of(tmp_path, "\n\n")
 
 
+@pytest.mark.parametrize(
+    ("head", "advice"),
+    [
+        ("a,b", "has the columns arrival_ns,prompt_tokens,output_tokens. Known"),
+        ("arrival_s,output_tokens,Input Tokens,who", "rename arrival_s to arrival_ns (whole nanoseconds), "
+         "Input Tokens to prompt_tokens. Known"),
+        ("timestamp,prompt_tokens", "rename timestamp to arrival_ns (whole nanoseconds) and add output_tokens. Known"),
+        ("prompt_tokens,output_tokens", "in this file, add arrival_ns (whole nanoseconds). Known"),
+        ('{"time": 0, "prompt_len": 3, "output_len": 1}', "prompt_len to prompt_tokens, output_len to output_tokens"),
+    ],
+)  # fmt: skip
+def test_a_header_that_comes_near_is_told_what_to_rename(tmp_path: Path, head: str, advice: str) -> None:
+    assert advice in refusal_of(tmp_path, f"{head}\n0,1,2\n")
+
+
 def test_the_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path) -> None:
     assert list(trace_of(tmp_path, JSONL, "table.csv").records()) == EXPECTED
     assert list(trace_of(tmp_path, CSV, "table.json").records()) == EXPECTED

@@ -68,6 +68,12 @@ def test_a_client_without_lengths_is_left_out_and_reported_with_its_share(folder
     assert f"1 of 3 clients have no length data and are left out ({share} % of the recorded rate): 10" in notes
 
 
+def test_the_rate_that_nobody_chose_is_said_with_how_to_choose_it(folder: Path) -> None:
+    advice = f"10 requests/s for 600 s unless chosen otherwise: schedlab trace convert {folder} OUT.csv --rate R"
+    assert any(note.startswith(advice) for note in read(folder).report.notes)
+    assert "unless chosen" not in " ".join(read(folder, rate=20.0).report.notes)
+
+
 def test_lengths_are_drawn_as_they_are_distributed(folder: Path) -> None:
     drawn = [r for r in read(folder, rate=30.0, duration_s=600.0).records() if r.tenant == "client-0"]
     assert {r.output_tokens for r in drawn} == {5}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from traces.clock import wall_clock
 from traces.detect import Head
-from traces.fields import BIGGEST, Place, cells, count
+from traces.fields import BIGGEST, COMMENT, Place, cells, columns_of, count
 from traces.file_trace import Format
 from traces.options import ReadOptions
 from traces.record import TraceRecord
@@ -66,8 +66,8 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
 def _header(lines: Iterator[str], place: Place) -> list[str]:
     for line in lines:
         place.line += 1
-        if line.strip():
-            return [name.strip() for name in cells(line)]
+        if line.strip() and not line.startswith(COMMENT):
+            return columns_of(place, line)
     return []
 
 

@@ -13,19 +13,19 @@
 | hash_block_tokens | tokens in each such block | 0 |
 
 CSV has a header line with any subset of the columns in any order; an empty cell is an absent field. JSONL leaves
-absent fields out. Any other field is refused. A first line `# {"schedlab_modelled": [notes]}` (JSONL: the object
-alone) marks a trace that was drawn and not recorded. UTF-8, with or without a byte-order mark, any line end, `.gz` or
-not. Empty lines are skipped.
+absent fields out. Any other field is refused. UTF-8, with or without a byte-order mark, any line end, `.gz` or not.
+Empty lines are skipped, and lines above the rows that begin with `#`; what schedlab writes says there where the rows
+come from (see `traces.mark`; in JSONL an object of its own).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlab.errors import UsageError
-from traces.detect import MARK, MARK_FIELD, Head
-from traces.fields import BIGGEST, Place, cells, count, ids, json_object, text, whole
+from traces.detect import Head
+from traces.fields import BIGGEST, COMMENT, Place, cells, columns_of, count, data_lines, ids, json_object, text, whole
 from traces.file_trace import Format
+from traces.mark import is_mark
 from traces.options import ReadOptions
 from traces.record import TraceRecord
 from traces.report import ReadReport
@@ -55,7 +55,7 @@ def read_csv(source: Source, options: ReadOptions, report: ReadReport) -> Iterat
             except ValueError:
                 if not line.strip():
                     continue
-                if not columns and line.startswith(MARK):
+                if not columns and line.startswith(COMMENT):
                     continue
                 if not columns:
                     columns = _columns(place, line)
@@ -74,12 +74,10 @@ def read_jsonl(source: Source, options: ReadOptions, report: ReadReport) -> Iter
         place = Place(source.name)
         started: dict[str, None] = {}
         kept = 0
-        for place.line, line in enumerate(lines, 1):
-            if not line.strip():
+        for line in data_lines(lines, place):
+            if not kept and is_mark(line):
                 continue
             row = json_object(place, line)
-            if not kept and MARK_FIELD in row:
-                continue
             _refuse_unknown(place, list(row))
             if "hash_ids" in row:
                 row["hash_ids"] = ids(place, "hash_ids", row["hash_ids"])
@@ -90,10 +88,8 @@ def read_jsonl(source: Source, options: ReadOptions, report: ReadReport) -> Iter
 
 
 def _columns(place: Place, line: str) -> list[str]:
-    columns = [name.strip() for name in cells(line)]
+    columns = columns_of(place, line)
     _refuse_unknown(place, columns)
-    if len(set(columns)) != len(columns):
-        raise UsageError(f"{place.source}:{place.line}: a column stands twice in the header")
     return columns
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from traces.generators.clients import Distribution
 
 DEFAULT_RATE = 10.0
+_MOST = 1e8
 _CHUNK = re.compile(r"chunk-(\d+)-(trace\.csv|dataset\.json)(\.gz)?$")
 _SHAPES = {False: (1e-3, 1e6), True: (0.05, 1e3)}
 _PATTERNS = ("", "Gamma", "Weibull")
@@ -72,6 +73,7 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
     """Draw the requests of all clients with length data, window by window."""
     from traces.generators.clients import draw
 
+    _check(options)
     clients = load_clients(source)
     usable = [client for client in clients if client.dataset is not None]
     _note_missing(report, clients)
@@ -82,6 +84,11 @@ def read(source: Source, options: ReadOptions, report: ReadReport) -> Iterator[T
         f"drawn from {len(usable)} clients with seed {options.seed}: {options.duration_s:g} s from second {start_s:g} "
         f"of the recording, rates times {scale:.6g}"
     )
+    if options.rate is None and options.rate_scale is None:
+        report.note(
+            f"{DEFAULT_RATE:g} requests/s for {options.duration_s:g} s unless chosen otherwise: "
+            f"schedlab trace convert {source.name} OUT.csv --rate R --duration S"
+        )
     dropped: dict[str, int] = {}
     for record in draw(usable, window_s, start_s, options.duration_s, scale, options.seed, dropped):
         report.rows_read += 1
@@ -119,7 +126,7 @@ def load_lengths(dataset: Source, at_s: float) -> tuple[Distribution, Distributi
             return (Distribution.of(prompts), Distribution.of(outputs)) if prompts and outputs else None
         except IndexError:
             return None
-        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UsageError(f"{dataset.name}: second {at_s:g}: not ServeGen length data ({error})") from error
 
 
@@ -187,12 +194,15 @@ def _busiest_s(clients: Sequence[Client], window_s: float, duration_s: float) ->
     return starts[sums.index(max(sums))] if starts else 0.0
 
 
-def _scale(source: Source, clients: Sequence[Client], window_s: float, start_s: float, options: ReadOptions) -> float:
+def _check(options: ReadOptions) -> None:
     if options.rate is not None and options.rate_scale is not None:
         raise UsageError("ServeGen: give a rate or a rate scale, not both")
     for name, value in (("rate", options.rate), ("rate scale", options.rate_scale), ("duration", options.duration_s)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"ServeGen: the {name} is {value:g}; it must be above 0")
+        if value is not None and not 0 < value <= _MOST:
+            raise UsageError(f"ServeGen: the {name} is {value:g}; it must be above 0, and at most {_MOST:g}")
+
+
+def _scale(source: Source, clients: Sequence[Client], window_s: float, start_s: float, options: ReadOptions) -> float:
     end_s = start_s + options.duration_s
     requests = sum(
         rate * max(0.0, min(end_s, at + window_s) - max(start_s, at)) for at, rate in _rates(clients).items()

@@ -66,8 +66,8 @@ def _times(place: Place, row: dict[str, object], clock: Callable[[str], int]) ->
     start = end = _stamp(place, events[0], clock)
     leading = True
     for event in events:
-        leading = leading and event.get("event_type") in _INPUT_EVENTS
         end = _stamp(place, event, clock)
+        leading = leading and event.get("event_type") in _INPUT_EVENTS
         start = end if leading else start
     return start, end
 

@@ -75,7 +75,7 @@ class _Reader:
         document = _document(file)
         if document.get("block_size") != BLOCK_TOKENS:
             raise UsageError(f"{file.name}: block_size is {document.get('block_size')}, {BLOCK_TOKENS} is expected")
-        name = str(document.get("id") or file.path.name)
+        name = str(document.get("id") or file.path.name).encode(errors="replace").decode()
         place = Place(f"{file.name}: request")
         entries = _entries(file, document)
         agents = [(line, entry) for line, entry in enumerate(entries, 1) if entry.get("type") == "subagent"]
@@ -158,7 +158,9 @@ def _document(file: Source) -> Row:
     with file.text() as lines:
         try:
             document = json.load(lines)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except UnicodeDecodeError:
+            raise
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{file.name}: not valid JSON ({error})") from error
     if not isinstance(document, dict):
         raise UsageError(f"{file.name}: a JSON object is expected")

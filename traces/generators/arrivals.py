@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
+from traces.fields import BIGGEST
 from traces.generators.normal import CHUNK_ROWS, Floats, level_scores, uniform_of
-from traces.generators.params import Parameters, check_table, positive
+from traces.generators.params import Parameters, between, check_table, positive
 
 Stamps = NDArray[np.int64]
 NS_PER_S = 1e9
@@ -44,6 +45,7 @@ def weibull_gaps(rng: np.random.Generator, mean_s: float, shape: float) -> Float
 
 def weibull_shape(cv: float) -> float:
     """The shape whose gaps have this coefficient of variation, by bisection. Reaches 0.02 to 1,000."""
+    between("the CV of Weibull gaps", cv, 0.02, 1e3)
     low, high = 0.05, 100.0
     for _ in range(60):
         shape = math.sqrt(low * high)
@@ -53,10 +55,13 @@ def weibull_shape(cv: float) -> float:
 
 
 def stamps_of_gaps(gaps: Callable[[], Floats]) -> Iterator[Stamps]:
-    """Sums of gaps in seconds, each gap rounded to the nanosecond."""
+    """Sums of gaps in seconds, each gap rounded to the nanosecond; `BIGGEST` is what lies beyond it."""
     now = np.int64(0)
     while True:
-        stamps = now + np.cumsum(np.rint(gaps() * NS_PER_S).astype(np.int64))
+        gaps_ns = np.minimum(np.rint(gaps() * NS_PER_S), BIGGEST)
+        fits = float(now) + np.cumsum(gaps_ns) < BIGGEST
+        # Where the sum of the floats fits, the sum of the integers cannot overflow.
+        stamps = np.where(fits, now + np.cumsum(gaps_ns.astype(np.int64)), BIGGEST)
         now = stamps[-1]
         yield stamps
 
@@ -85,7 +90,7 @@ class Gamma(Parameters):
 
     def __post_init__(self) -> None:
         positive("rate", self.rate)
-        positive("cv", self.cv)
+        between("the CV of gamma gaps", self.cv, 1e-6, 1e6)
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         return stamps_of_gaps(lambda: gamma_gaps(rng, 1.0 / self.rate, self.cv))

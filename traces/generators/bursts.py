@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from schedlab.errors import UsageError
+from traces.fields import BIGGEST
 from traces.generators.arrivals import NS_PER_S, Stamps
 from traces.generators.normal import CHUNK_ROWS, Floats
 from traces.generators.params import Parameters, positive
@@ -85,4 +86,4 @@ class Diurnal(Parameters):
 
 
 def _stamps(times_s: Floats) -> Stamps:
-    return np.rint(times_s * NS_PER_S).astype(np.int64)
+    return np.rint(np.minimum(times_s * NS_PER_S, BIGGEST)).astype(np.int64)

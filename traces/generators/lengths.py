@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schedlab.errors import UsageError
 from traces.generators.normal import CHUNK_ROWS, Floats, correlated_scores, uniform_of
-from traces.generators.params import Parameters, check_correlation, check_table, positive
+from traces.generators.params import Parameters, between, check_correlation, check_table
 
 Tokens = NDArray[np.int64]
 _LONGEST_TOKENS = 1 << 30
@@ -34,6 +34,11 @@ def whole_tokens(values: Floats, lowest: int) -> Tokens:
     return np.clip(np.rint(values), lowest, _LONGEST_TOKENS).astype(np.int64)
 
 
+def _check_longest(*tokens: int) -> None:
+    if max(tokens) > _LONGEST_TOKENS:
+        raise UsageError(f"lengths of {max(tokens)} tokens: give at most {_LONGEST_TOKENS}")
+
+
 @dataclass(frozen=True)
 class Fixed(Parameters):
     """Every request the same."""
@@ -47,6 +52,7 @@ class Fixed(Parameters):
             raise UsageError(
                 f"fixed lengths {self.prompt_tokens},{self.output_tokens}: at least 1 prompt token and 0 output tokens"
             )
+        _check_longest(self.prompt_tokens, self.output_tokens)
 
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         pair = np.full(CHUNK_ROWS, self.prompt_tokens), np.full(CHUNK_ROWS, self.output_tokens)
@@ -67,6 +73,7 @@ class Uniform(Parameters):
     def __post_init__(self) -> None:
         if not (1 <= self.prompt_low <= self.prompt_high and 0 <= self.output_low <= self.output_high):
             raise UsageError("uniform lengths: low must not be above high, prompts at least 1, outputs at least 0")
+        _check_longest(self.prompt_high, self.output_high)
 
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:
         while True:
@@ -89,8 +96,10 @@ class Lognormal(Parameters):
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if name != "correlation":
-                positive(name, value)
+            if name.endswith("sigma"):
+                between(name, value, 1e-9, 100.0)
+            elif name.endswith("median"):
+                between(name, value, 1e-3, _LONGEST_TOKENS)
         check_correlation(self.correlation)
 
     def chunks(self, rng: np.random.Generator) -> Iterator[tuple[Tokens, Tokens]]:

@@ -15,10 +15,14 @@ import numpy as np
 from schedlab.errors import UsageError
 from traces.generators.arrivals import Gamma
 from traces.generators.lengths import Lengths
-from traces.generators.params import positive
+from traces.generators.params import check_draw, positive
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
-from traces.trace import TraceStats, scan_records
+from traces.trace import TraceStats, checked_span, scan_records
+
+# Each client keeps a chunk of its requests in memory.
+MOST_CLIENTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,16 @@ class Mix:
 
     def __post_init__(self) -> None:
         positive("rate", self.rate)
-        positive("cv", self.cv)
-        if self.clients < 1 or not 0.0 <= self.skew < 20.0:
-            raise UsageError(f"clients {self.clients}, skew {self.skew:g}: at least 1 client, and a skew in 0..20")
+        if not (1 <= self.clients <= MOST_CLIENTS and 0.0 <= self.skew < 20.0):
+            raise UsageError(
+                f"clients {self.clients:g}, skew {self.skew:g}: 1 to {MOST_CLIENTS} clients, and a skew in 0..20"
+            )
 
     def rates(self) -> list[float]:
         """Requests per second of each client."""
         weights = [(client + 1) ** -self.skew for client in range(self.clients)]
-        return [self.rate * weight / sum(weights) for weight in weights]
+        total = sum(weights)
+        return [self.rate * weight / total for weight in weights]
 
 
 class ClientMix:
@@ -52,14 +58,14 @@ class ClientMix:
     is_model = True
     closed_loop = False
 
-    def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int) -> None:
-        if rows < 1:
-            raise UsageError(f"rows is {rows}; at least 1 is needed")
+    def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int, notes: tuple[str, ...] = ()) -> None:
+        check_draw(rows, seed)
         self.name = "clients"
         self._mix = mix
         self._lengths = lengths
         self._rows = rows
         self._seed = seed
+        self._notes = notes
         self._stats: TraceStats | None = None
 
     @property
@@ -69,14 +75,19 @@ class ClientMix:
         return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
+    def lineage(self) -> Lineage:
+        """It is its own source."""
+        return Lineage(self.name, self.sha256)
+
+    @property
     def report(self) -> ReadReport:
-        """All rows are kept."""
-        return ReadReport(self.format, self.name, self._rows, self._rows, notes=["modelled, not original"])
+        """All rows are kept; the notes say what they were drawn from."""
+        return ReadReport(self.format, self.name, self._rows, self._rows, notes=list(self._notes))
 
     def scan(self) -> TraceStats:
         """The facts of the trace, from one pass; later calls cost nothing."""
         if self._stats is None:
-            self._stats = scan_records(self.records())
+            self._stats = checked_span(self.name, scan_records(self.records()))
         return self._stats
 
     def records(self) -> Iterator[TraceRecord]:

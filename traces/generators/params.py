@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from schedlab.errors import UsageError
 
+MOST_ROWS = 10**10
+
 
 class Parameters:
     """Base of the frozen dataclasses that describe a process or a distribution."""
@@ -24,6 +26,21 @@ def positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise UsageError(f"{name} is {value:g}; it must be above 0")
     return value
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """Refuse a parameter outside of low..high, and nan."""
+    if not low <= value <= high:
+        raise UsageError(f"{name} is {value:g}; it must lie in {low:g}..{high:g}")
+    return value
+
+
+def check_draw(rows: int, seed: int) -> None:
+    """Refuse a number of rows or a seed that nothing can be drawn with."""
+    if not 1 <= rows <= MOST_ROWS:
+        raise UsageError(f"rows is {rows}; give 1 to {MOST_ROWS}")
+    if seed < 0:
+        raise UsageError(f"seed is {seed}; it must not be negative")
 
 
 def check_table(probabilities: Sequence[float], values: Sequence[float]) -> None:

@@ -20,6 +20,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from traces.generators.arrivals import Arrivals, EmpiricalGaps, Gamma, Poisson, 
 from traces.generators.bursts import Diurnal, OnOff
 from traces.generators.lengths import Fixed, Lengths, Lognormal, Uniform
 from traces.generators.mix import ClientMix, Mix
+from traces.generators.params import between
 from traces.generators.sampled import sampled_lengths
 from traces.generators.synthetic import SyntheticTrace
 from traces.models import load_model, model_path
@@ -39,10 +41,13 @@ def generate(arrivals: str, lengths: str, rows: int, seed: int, rate: float | No
     """A trace from two specifications. UsageError names the one that is wrong and says how it is written."""
     kind, _, parameters = arrivals.partition(":")
     model = parse_lengths(lengths)
+    shown = "" if rate is None else f" at {rate:g} requests/s"
+    notes = (f"modelled, not original: {arrivals} arrivals{shown}, {lengths} lengths, seed {seed}",)
     if kind == "clients":
         clients, skew, cv = _numbers("--arrivals", arrivals, "clients:N,SKEW,CV", parameters, 3, 3)
-        return ClientMix(Mix(_needed(rate, kind), int(clients), skew, cv), model, rows, seed)
-    notes = (f"modelled, not original: {arrivals} arrivals, {lengths} lengths, seed {seed}",)
+        if clients != clients // 1:
+            raise UsageError(f"--arrivals {arrivals}: N is {clients:g}; give a whole number of clients")
+        return ClientMix(Mix(_needed(rate, kind), int(clients), skew, cv), model, rows, seed, notes)
     return SyntheticTrace(kind, parse_arrivals(arrivals, rate), model, rows, seed, notes)
 
 
@@ -101,7 +106,7 @@ def _needed(rate: float | None, kind: str) -> float:
         raise UsageError(f"--arrivals {kind}: give the mean rate with --rate (requests per second)")
     if not rate > 0:
         raise UsageError(f"--rate is {rate:g}; it must be above 0")
-    return rate
+    return between("--rate", rate, 1e-9, 1e12)
 
 
 def _numbers(flag: str, spec: str, form: str, parameters: str, least: int, most: int) -> list[float]:
@@ -116,6 +121,6 @@ def _numbers(flag: str, spec: str, form: str, parameters: str, least: int, most:
 
 def _whole(flag: str, spec: str, form: str, parameters: str, many: int) -> list[int]:
     values = _numbers(flag, spec, form, parameters, many, many)
-    if any(value != int(value) for value in values):
+    if not all(math.isfinite(value) and value == int(value) for value in values):
         raise UsageError(f"{flag} {spec}: is written {form}, in whole tokens")
     return [int(value) for value in values]

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schedlab.errors import UsageError
 from traces.generators.arrivals import Arrivals
 from traces.generators.lengths import Lengths
+from traces.generators.params import check_draw
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
-from traces.trace import TraceStats, scan_records
+from traces.trace import TraceStats, checked_span, scan_records
 
 
 class SyntheticTrace:
@@ -30,10 +31,7 @@ class SyntheticTrace:
     def __init__(
         self, name: str, arrivals: Arrivals, lengths: Lengths, rows: int, seed: int, notes: tuple[str, ...] = ()
     ) -> None:
-        if rows < 1:
-            raise UsageError(f"rows is {rows}; at least 1 is needed")
-        if seed < 0:
-            raise UsageError(f"seed is {seed}; it must not be negative")
+        check_draw(rows, seed)
         self.name = name
         self.rows = rows
         self._arrivals = arrivals
@@ -54,6 +52,11 @@ class SyntheticTrace:
         return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
+    def lineage(self) -> Lineage:
+        """It is its own source."""
+        return Lineage(self.name, self.sha256)
+
+    @property
     def report(self) -> ReadReport:
         """All rows are kept; the notes say where the model comes from."""
         return ReadReport(self.format, self.name, self.rows, self.rows, notes=list(self._notes))
@@ -61,7 +64,7 @@ class SyntheticTrace:
     def scan(self) -> TraceStats:
         """The facts of the trace, from one pass; later calls cost nothing."""
         if self._stats is None:
-            self._stats = scan_records(self.records())
+            self._stats = checked_span(self.name, scan_records(self.records()))
         return self._stats
 
     def records(self) -> Iterator[TraceRecord]:

@@ -60,7 +60,7 @@ def load_model(source: Source) -> tuple[EmpiricalGaps, Quantiles, dict[str, Any]
             gaps, lengths = EmpiricalGaps(**_tuples(model["arrivals"])), Quantiles(**_tuples(model["lengths"]))
             if not (isinstance(model["name"], str) and {"title", "credit"} <= model["source"].keys() and model["rows"]):
                 raise ValueError("name, rows and source are needed")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise UsageError(f"{source.name}: not a schedlab model ({problem}); fit it with traces.fit") from error
     return gaps, lengths, model

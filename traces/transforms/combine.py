@@ -8,10 +8,13 @@ import random
 from collections.abc import Iterator, Sequence
 
 from schedlab.errors import UsageError
+from traces.generators.params import check_draw
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace, TraceStats, scan_records
 from traces.transforms.derived import Block, Derived, blocks
+from traces.words import counted
 
 
 class Merged:
@@ -37,6 +40,13 @@ class Merged:
     def closed_loop(self) -> bool:
         """Whether any of them is."""
         return any(trace.closed_loop for trace in self._traces)
+
+    @property
+    def lineage(self) -> Lineage:
+        """The merge is a source of its own; what was done to its parts before stands with their names."""
+        parts = [(trace.name, trace.lineage, trace.is_model) for trace in self._traces]
+        names = [f"{name} ({one.title(is_model)})" if one.steps else one.name for name, one, is_model in parts]
+        return Lineage(" + ".join(names), self.sha256, ("merging them",))
 
     @property
     def report(self) -> ReadReport:
@@ -90,12 +100,11 @@ def resample(trace: Trace, rows: int, seed: int) -> Trace:
     In an open loop sessions lose their meaning and are left out. Structure beyond one gap (long bursts) is lost. The
     result is a modelled trace.
     """
-    if rows < 1:
-        raise UsageError(f"resample to {rows} rows; at least 1 is needed")
+    check_draw(rows, seed)
 
     def step(records: Iterator[TraceRecord], report: ReadReport) -> Iterator[TraceRecord]:
         pieces = list(_with_gaps(records))
-        report.note(f"modelled, not original: a bootstrap of {report.rows_kept} rows with seed {seed}")
+        report.note(f"modelled, not original: a bootstrap of {counted(report.rows_kept, 'row')} with seed {seed}")
         report.dropped.clear()
         generator = random.Random(seed)
         now = drawn = 0
@@ -106,7 +115,7 @@ def resample(trace: Trace, rows: int, seed: int) -> Trace:
             drawn += len(block)
         report.rows_read = drawn
 
-    derived = Derived(trace, step)
+    derived = Derived(trace, step, f"drawing {counted(rows, 'row')} anew with seed {seed}")
     derived.is_model = True
     return derived
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from traces.lineage import Lineage
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace, TraceStats, scan_records
@@ -15,17 +16,18 @@ Block = list[TraceRecord]
 
 class Derived:
     """The records of `base` after `step`, which keeps their order and counts in the report what it takes away or
-    changes.
+    changes. `doing` says what it does: `keeping the first 5 rows`.
 
     The sha256 stays that of the original bytes. See `Trace` for the contract.
     """
 
-    def __init__(self, base: Trace, step: Step) -> None:
+    def __init__(self, base: Trace, step: Step, doing: str) -> None:
         self.name = base.name
         self.format = base.format
         self.is_model = base.is_model
         self._base = base
         self._step = step
+        self._doing = doing
         self._stats: TraceStats | None = None
         self._report: ReadReport | None = None
 
@@ -38,6 +40,11 @@ class Derived:
     def closed_loop(self) -> bool:
         """As the original."""
         return self._base.closed_loop
+
+    @property
+    def lineage(self) -> Lineage:
+        """That of the original, and this step."""
+        return self._base.lineage.then(self._doing)
 
     @property
     def report(self) -> ReadReport:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from schedlab.errors import UsageError
+from traces.fields import BIGGEST
 from traces.record import TraceRecord
 from traces.report import ReadReport
 from traces.trace import Trace
 from traces.transforms.derived import Derived
+from traces.words import counted
 
 
 def scale_rate(trace: Trace, factor: float) -> Trace:
@@ -33,9 +35,12 @@ def scale_rate(trace: Trace, factor: float) -> Trace:
                 continue
             if origin is None:
                 origin = record.arrival_ns
-            yield TraceRecord((2 * (record.arrival_ns - origin) * up + down) // (2 * down), *record[1:])
+            arrival_ns = (2 * (record.arrival_ns - origin) * up + down) // (2 * down)
+            if arrival_ns >= BIGGEST:
+                raise UsageError(f"rate scale {factor:g} puts a request more than 146 years after the first; raise it")
+            yield TraceRecord(arrival_ns, *record[1:])
 
-    return Derived(trace, step)
+    return Derived(trace, step, f"scaling its rate by {factor:g}")
 
 
 def cap(trace: Trace, prompt_tokens: int | None = None, output_tokens: int | None = None) -> Trace:
@@ -59,11 +64,13 @@ def cap(trace: Trace, prompt_tokens: int | None = None, output_tokens: int | Non
                 record = record._replace(output_tokens=output_tokens)
             yield record
         if prompts:
-            report.note(f"{prompts} prompts cut to {prompt_tokens} tokens")
+            report.note(f"{counted(prompts, 'prompt')} cut to {prompt_tokens} tokens")
         if outputs:
-            report.note(f"{outputs} outputs cut to {output_tokens} tokens")
+            report.note(f"{counted(outputs, 'output')} cut to {output_tokens} tokens")
 
-    return Derived(trace, step)
+    caps = (("prompts", prompt_tokens), ("outputs", output_tokens))
+    doing = " and ".join(f"{what} to {most:,} tokens" for what, most in caps if most is not None)
+    return Derived(trace, step, f"cutting {doing}")
 
 
 def _with_prompt(record: TraceRecord, prompt_tokens: int) -> TraceRecord:
@@ -92,4 +99,4 @@ def anonymise(trace: Trace) -> Trace:
                 hash_ids=hash_ids,
             )
 
-    return Derived(trace, step)
+    return Derived(trace, step, "numbering sessions, tenants and blocks anew")
