@@ -91,13 +91,17 @@ class View:
         return ledger.held_by(owner) if ledger else 0
 
     def prompt_blocks(self, sequence: Sequence) -> int:
-        """Blocks for all known tokens of a sequence that is not active."""
-        return blocks_for(sequence.num_known, self._core.config.block_size)
+        """Blocks for all known tokens of a sequence that is not active; those of a window on disk need none."""
+        far_blocks = sequence.window.start if sequence.window is not None else 0
+        return blocks_for(sequence.num_known, self._core.config.block_size) - far_blocks
 
     def missing_blocks(self, sequence: Sequence) -> int:
-        """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold."""
+        """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold.
+
+        One with an image needs room for its next token too, or it might leave again as it came.
+        """
         if sequence.image is not None:
-            return sequence.image.num_blocks
+            return self.prompt_blocks(sequence)
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
