@@ -154,11 +154,22 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
             core.retire()
             continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
-        core.in_flight_growth = [growth for growth in core.in_flight_growth if growth.sequence is not victim]
+        _take_back_growth(core, victim)
         core.give_way(victim, "prefill")
         if victim is sequence:
             return False
     return True
+
+
+def _take_back_growth(core: Scheduler, victim: Sequence) -> None:
+    """A victim's block for the step that it is not in: it holds nothing, so it is no part of what is saved."""
+    kept: list[Growth] = []
+    for growth in core.in_flight_growth:
+        if growth.sequence is victim:
+            core.pool.release([victim.block_table.pop()])
+        else:
+            kept.append(growth)
+    core.in_flight_growth = kept
 
 
 def commit(core: Scheduler, step: Step, result: StepResult) -> None:

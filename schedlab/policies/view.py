@@ -106,15 +106,21 @@ class View:
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
-        """Time to copy an active sequence's blocks to `tier` and back, as the links stand; None without room there."""
+        """What copying an active sequence's blocks to `tier` and back costs, as the links stand; None without room there.
+
+        The next step waits for the blocks, so the way out counts whole. On the rest of the way the others go on: it
+        counts in proportion to the share of the pool that the sequence needs and that stands still with it.
+        """
         core = self._core
         num_bytes = image_bytes(core, owner)
         if not core.swap.has_room(tier, num_bytes):
             return None
-        kinds = [CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE]
+        rest = [CopyKind.HOST_TO_DEVICE]
         if tier is Tier.DISK:
-            kinds += [CopyKind.HOST_TO_DISK, CopyKind.DISK_TO_HOST]
-        return sum(core.device.copy_ns(kind, num_bytes) for kind in kinds)
+            rest += [CopyKind.HOST_TO_DISK, CopyKind.DISK_TO_HOST]
+        rest_ns = sum(core.device.copy_ns(kind, num_bytes) for kind in rest)
+        out_ns = core.device.copy_ns(CopyKind.DEVICE_TO_HOST, num_bytes)
+        return out_ns + rest_ns * len(owner.block_table) // core.pool.total_blocks
 
     def recompute_ns(self, owner: Sequence) -> int:
         """Time to compute an active sequence's known tokens again."""
