@@ -13,17 +13,17 @@ POISON = -7
 
 
 class Held(NamedTuple):
-    """What a block or its copy holds: the sum of `tokens` values that a request wrote to its block number `index`."""
+    """What a block or its copy holds: the sum of `tokens` values that a request wrote to its block `number`."""
 
     digest: int
     tokens: int
     request_id: int
-    index: int
+    number: int
 
     def __str__(self) -> str:
         if not self.tokens:
             return "nothing"
-        return f"{self.tokens} tokens (digest {self.digest:016x}) of block {self.index} of request {self.request_id}"
+        return f"{self.tokens} tokens (digest {self.digest:016x}) of block {self.number} of request {self.request_id}"
 
 
 def poison(block: int) -> Held:
@@ -64,7 +64,7 @@ class BlockStates:
 
     def put(self, block: int, held: Held) -> None:
         self.digests[block], self._tokens[block] = held.digest, held.tokens
-        self._labels[block] = held.request_id, held.index
+        self._labels[block] = held.request_id, held.number
 
     def hand_out(self, blocks: Iterable[int]) -> None:
         """Nobody may read them before they are written."""

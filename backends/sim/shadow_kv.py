@@ -20,6 +20,7 @@ from backends.sim.outputs import OutputModel
 from backends.sim.shadow_blocks import BlockStates, Held, poison, poisoning
 from backends.sim.shadow_content import MASK
 from backends.sim.shadow_images import Images
+from backends.sim.shadow_states import EMPTY, SlotStates
 from backends.sim.shadow_witness import Witness
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
@@ -51,7 +52,7 @@ class ShadowDevice(SimDevice):
         super().__init__(clock, cost, outputs, facts, links)
         self.blocks = BlockStates(facts.num_blocks)
         self.images = Images()
-        self.slots: dict[int, int] = {}
+        self.states = SlotStates(carried=facts.state_bytes > 0)
         self._witnesses: dict[int, Witness] = {}
         self._arrivals: dict[int, Arrival] = {}
         self._without_token: tuple[Sequence, ...] = ()
@@ -76,7 +77,7 @@ class ShadowDevice(SimDevice):
         ticket, begin_quanta = super().copy(op), self._begin(op.after)
         request_id, first = op.request_id, op.first_block
         if op.kind is CopyKind.DEVICE_TO_HOST:
-            slot_digest = self.slots[self._witnesses[request_id].slot]
+            slot_digest = self.states.digests[self._witnesses[request_id].slot]
             self.images.save(op, [self.blocks.get(block) for block in op.blocks], slot_digest, ticket)
         elif op.kind is CopyKind.HOST_TO_DISK:
             self.images.write(op, ticket)
@@ -88,15 +89,25 @@ class ShadowDevice(SimDevice):
             witness.slot = self._core.sequences[request_id].slot
             held, slot_digest = self.images.take(request_id, first, len(op.blocks), begin_quanta)
             self._arrivals[ticket.number] = Arrival(op, held, witness.slot, slot_digest)
+            self.states.may_write(witness.slot, begin_quanta, f"a copy for request {request_id}")
+        self.states.keep_busy(op.slot, ticket.end_quanta)
         self.blocks.keep_busy(op.blocks, ticket.end_quanta)
         return ticket
 
     def move_slot(self, source: int, target: int) -> None:
         super().move_slot(source, target)
-        self.slots[target] = self.slots.pop(source)
+        self.states.move(source, target)
         for witness in self._witnesses.values():
             if witness.slot == source:
                 witness.slot = target
+
+    def save_state(self, slot: int, snapshot: int, num_tokens: int) -> None:
+        super().save_state(slot, snapshot, num_tokens)
+        self.states.save(slot, snapshot, num_tokens)
+
+    def restore_state(self, snapshot: int, slot: int) -> None:
+        super().restore_state(snapshot, slot)
+        self.states.restore(snapshot, slot)
 
     def forget(self, sequence: Sequence) -> None:
         witness = self._witnesses.pop(sequence.request_id, None)
@@ -145,9 +156,10 @@ class ShadowDevice(SimDevice):
         return max([self.clock.now_quanta(), *map(self.links.end_quanta, after)])
 
     def _take_slot(self, sequence: Sequence) -> None:
-        self._witnesses[sequence.request_id].slot = sequence.slot
+        witness = self._witnesses[sequence.request_id]
+        witness.slot = sequence.slot
         digests = self.blocks.digests
-        self.slots[sequence.slot] = sum(digests[block] for block in sequence.block_table) & MASK
+        self.states.begin(sequence.slot, witness, sum(digests[block] for block in sequence.block_table) & MASK)
 
     def _may_write(self, blocks: List[int], begin_quanta: int, who: str) -> None:
         """Law: nobody writes a block under an open copy that he does not wait for."""
@@ -172,14 +184,15 @@ class ShadowDevice(SimDevice):
                 f"{sequence} writes {count} tokens from {start} with {len(table)} blocks, {far_blocks} more on disk",
             )
         self._may_write(table[first - far_blocks : last - far_blocks], begin_quanta, f"request {request_id}")
-        slot_digest, position, end = self.slots[sequence.slot], start, start + count
+        self.states.may_write(sequence.slot, begin_quanta, f"request {request_id}")
+        total, position, end = 0, start, start + count
         for index in range(first, last):
             offset, stop = position - index * size, min((index + 1) * size, end)
             value = witness.value(position, stop)
             self.blocks.write(table[index - far_blocks], offset, stop - position, value, (request_id, index))
-            slot_digest += value
+            total += value
             position = stop
-        self.slots[sequence.slot] = slot_digest & MASK
+        self.states.write(sequence.slot, total, end)
 
     def _read(self, sequence: Sequence, tokens: int, begin_quanta: int) -> None:
         """Look at everything of the first `tokens` tokens: far blocks, the table, the slot."""
@@ -190,7 +203,7 @@ class ShadowDevice(SimDevice):
         far = [self._far(sequence.request_id, index, begin_quanta) for index in range(far_blocks)]
         if far:
             held = [one.digest for one in far] + held
-        slot_digest = self.slots.get(sequence.slot, 0)
+        slot_digest = self.states.digests.get(sequence.slot, EMPTY)
         if held == wanted and slot_digest == witness.content.sum(tokens):
             return
         witness.deviate(self._what_is_wrong(sequence, held, wanted, far), (*held, slot_digest))
@@ -225,4 +238,4 @@ class ShadowDevice(SimDevice):
             self.blocks.put(block, poison(block) if ticket.error or held is None else held)
         witness = self._witnesses.get(arrival.op.request_id)
         if witness is not None and witness.slot == arrival.slot:
-            self.slots[arrival.slot] = arrival.slot_digest
+            self.states.arrive(arrival.slot, arrival.slot_digest, witness)

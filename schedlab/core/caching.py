@@ -56,6 +56,8 @@ def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
     if full_blocks > sequence.published_blocks:
         pool.publish(keys, sequence.block_table, sequence.published_blocks, full_blocks)
         sequence.published_blocks = full_blocks
+        # Whoever was refused may need fewer blocks now.
+        core.changes += 1
 
 
 def publish_outputs(core: Scheduler, sequence: Sequence) -> None:

@@ -25,7 +25,7 @@ def run(core: Scheduler) -> None:
 def _resume(core: Scheduler) -> None:
     while core.parked:
         sequence: Sequence = core.parked[0]
-        if sequence.state is State.PREEMPTED and core.view.prompt_blocks(sequence) > core.pool.total_blocks:
+        if core.view.prompt_blocks(sequence) > core.pool.total_blocks:
             _end_too_large(core, sequence)
             continue
         if core.free_seats <= 0 or not _fits(core, sequence) or _is_behind_the_waiting(core, sequence):

@@ -154,11 +154,18 @@ def _make_room_for_chunk(core: Scheduler, sequence: Sequence, blocks: int, compo
             core.retire()
             continue
         victim = core.policy.yield_(core.view, [owner for owner in core.view.owners() if owner not in in_step])
-        core.in_flight_growing = [row for row in core.in_flight_growing if row is not victim]
+        _take_back_growth(core, victim)
         core.give_way(victim, "prefill")
         if victim is sequence:
             return False
     return True
+
+
+def _take_back_growth(core: Scheduler, victim: Sequence) -> None:
+    """A victim's block for the step that it is not in: it holds nothing, so it is no part of what is saved."""
+    if victim in core.in_flight_growing:
+        core.in_flight_growing.remove(victim)
+        core.pool.release([victim.block_table.pop()])
 
 
 def commit(core: Scheduler, step: Step, result: StepResult) -> None:

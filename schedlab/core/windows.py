@@ -25,7 +25,8 @@ def slide(core: Scheduler) -> None:
     for sequence in core.batch.rows:
         total = len(sequence.block_table) + (sequence.window.start if sequence.window else 0)
         if total + AHEAD_BLOCKS > share:
-            _offload(core, sequence, total + AHEAD_BLOCKS - share)
+            # The newest block is still written to.
+            _offload(core, sequence, min(total + AHEAD_BLOCKS - share, total - 1))
             _release(core, sequence, total - share)
 
 
@@ -53,6 +54,7 @@ def _offload(core: Scheduler, sequence: Sequence, wanted: int) -> None:
         core.swap.take(Tier.DISK, num_bytes)
         request_id, index = sequence.request_id, window.requested
         saved = core.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (block,), num_bytes, request_id, (), index))
+        core.pool.keep_open([block], saved)
         written = core.device.copy(CopyOp(CopyKind.HOST_TO_DISK, (), num_bytes, request_id, (saved,)))
         core.offloads[written.number] = window
         window.requested += 1

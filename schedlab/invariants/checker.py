@@ -86,8 +86,9 @@ class Checker:
             raise violation("refused_never_waits", f"{event.sequence} is refused: {event.reason!r}")
 
     def on_admitted(self, event: Admitted) -> None:
-        self._follow(event.now_ns, event.sequence)
+        track = self._follow(event.now_ns, event.sequence)
         check_admission(self._core, event.sequence, self._evicted_in_plan)
+        track.start(event.sequence, self._core.config.block_size)
 
     def on_preempted(self, event: Preempted) -> None:
         track = self._follow(event.now_ns, event.sequence)
@@ -100,6 +101,7 @@ class Checker:
         check_resume(self._core, event.sequence)
         if event.sequence.num_outputs != track.outputs:
             raise violation("preemption_keeps_outputs", f"{event.sequence}: {track.outputs}")
+        track.start(event.sequence, self._core.config.block_size)
 
     def on_swapped_out(self, event: SwappedOut) -> None:
         self._follow(event.now_ns, event.sequence)

@@ -66,13 +66,18 @@ def chunk_has_its_shape(core: Scheduler, chunk: Chunk, event: StepDone) -> None:
     alone = len(event.chunks) == 1 and not event.decode_rows
     if config.max_prefill_tokens and not alone and chunk.num_tokens > config.max_prefill_tokens:
         raise violation("chunk_has_its_shape", f"{chunk} exceeds {config.max_prefill_tokens} tokens")
-    if not config.chunked_prefill and (chunk.start or not chunk.samples):
+    if not config.chunked_prefill and (chunk.start != cached_tokens(core, chunk) or not chunk.samples):
         raise violation("chunk_has_its_shape", f"{chunk} is a piece, and chunked_prefill is off")
     end = chunk.start + chunk.num_tokens
     if config.align_chunks and not chunk.samples and end % config.block_size:
         boundary = end // config.block_size * config.block_size
         if boundary > chunk.start:
             raise violation("chunk_has_its_shape", f"{chunk} ends at {end}, behind the block boundary {boundary}")
+
+
+def cached_tokens(core: Scheduler, chunk: Chunk) -> int:
+    """Where the first piece of a sequence may begin: at 0, or behind the whole blocks that a prefix cache gave it."""
+    return chunk.start - chunk.start % core.config.block_size if core.config.prefix_cache else 0
 
 
 def blocks_hold_what_was_written(core: Scheduler, event: StepDone) -> None:

@@ -10,16 +10,37 @@ from schedlab.sequence import Sequence
 class Track:
     """Tokens computed and sampled for one live request, summed from the steps."""
 
-    __slots__ = ("computed", "decoded_tokens", "failed", "furthest", "outputs", "prefilled_tokens", "sampled")
+    __slots__ = (
+        "cached_tokens",
+        "computed",
+        "decoded_tokens",
+        "failed",
+        "furthest",
+        "outputs",
+        "prefilled_tokens",
+        "sampled",
+    )
 
     def __init__(self) -> None:
         self.computed = 0
         self.furthest = 0
         self.outputs = 0
+        self.cached_tokens = 0
         self.prefilled_tokens = 0
         self.decoded_tokens = 0
         self.sampled = False
         self.failed = False
+
+    def start(self, sequence: Sequence, block_size: int) -> None:
+        """It got a seat: it starts behind what the prefix cache has, whole blocks and never its last token."""
+        cached, known = sequence.num_computed, sequence.num_prompt_tokens + self.outputs
+        if self.computed or cached % block_size or cached >= known or cached != len(sequence.block_table) * block_size:
+            raise violation(
+                "a_seat_starts_behind_whole_cached_blocks",
+                f"{sequence} starts at {cached} of {known} tokens with {len(sequence.block_table)} blocks",
+            )
+        self.cached_tokens += max(cached - self.furthest, 0)
+        self._reach(cached)
 
     def compute(self, chunk: Chunk) -> None:
         """A chunk was computed: it begins where the last ended and goes at most to the last known token."""
@@ -50,18 +71,18 @@ class Track:
         self.computed = 0
 
     def check_totals(self, sequence: Sequence) -> None:
-        """Law 51: prefill and decode together compute every token once, and again what preemption lost."""
+        """Law 51: every token is cached or computed once, and computed again where preemption lost it."""
         if sequence.num_outputs != self.outputs or self.outputs > sequence.max_outputs:
             raise violation(
                 "outputs_are_counted",
                 f"{sequence}: {sequence.num_outputs} outputs, counted {self.outputs} of {sequence.max_outputs}",
             )
-        computed = self.prefilled_tokens + self.decoded_tokens - sequence.num_recomputed_tokens
+        computed = self.prefilled_tokens + self.decoded_tokens + self.cached_tokens - sequence.num_recomputed_tokens
         if computed != self.furthest:
             raise violation(
                 "every_token_is_computed_once_and_again_after_preemption",
-                f"{sequence}: prefill {self.prefilled_tokens} + decode {self.decoded_tokens} - again "
-                f"{sequence.num_recomputed_tokens} = {computed}, reached {self.furthest}",
+                f"{sequence}: prefill {self.prefilled_tokens} + decode {self.decoded_tokens} + cached "
+                f"{self.cached_tokens} - again {sequence.num_recomputed_tokens} = {computed}, reached {self.furthest}",
             )
 
     def _reach(self, end: int) -> None:

@@ -94,10 +94,14 @@ class BlockPool:
         tickets, self._tickets = tuple(self._tickets.values()), {}
         return tickets
 
-    def release_after(self, blocks: list[int], ticket: Ticket) -> int:
-        """Release `blocks`, which a copy still reads: they are free at once, and each carries the ticket."""
+    def keep_open(self, blocks: list[int], ticket: Ticket) -> None:
+        """A copy has begun that reads `blocks`, whoever holds them: if they are released before it ends, they wait."""
         self._open.update(dict.fromkeys(blocks, ticket))
         self._copied[ticket.number] = list(blocks)
+
+    def release_after(self, blocks: list[int], ticket: Ticket) -> int:
+        """Release `blocks`, which a copy still reads: they are free at once, and each carries the ticket."""
+        self.keep_open(blocks, ticket)
         return self.release(blocks)
 
     def close(self, ticket: Ticket) -> None:

@@ -91,26 +91,36 @@ class View:
         return ledger.held_by(owner) if ledger else 0
 
     def prompt_blocks(self, sequence: Sequence) -> int:
-        """Blocks for all known tokens of a sequence that is not active."""
-        return blocks_for(sequence.num_known, self._core.config.block_size)
+        """Blocks for all known tokens of a sequence that is not active; those of a window on disk need none."""
+        far_blocks = sequence.window.start if sequence.window is not None else 0
+        return blocks_for(sequence.num_known, self._core.config.block_size) - far_blocks
 
     def missing_blocks(self, sequence: Sequence) -> int:
-        """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold."""
+        """Free blocks that a sequence without any takes when it comes in: all but the cached ones that others hold.
+
+        One with an image needs room for its next token too, or it might leave again as it came.
+        """
         if sequence.image is not None:
-            return sequence.image.num_blocks
+            return self.prompt_blocks(sequence)
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
-        """Time to copy an active sequence's blocks to `tier` and back, as the links stand; None without room there."""
+        """What copying an active sequence's blocks to `tier` and back costs, as the links stand; None without room there.
+
+        The next step waits for the blocks, so the way out counts whole. On the rest of the way the others go on: it
+        counts in proportion to the share of the pool that the sequence needs and that stands still with it.
+        """
         core = self._core
         num_bytes = image_bytes(core, owner)
         if not core.swap.has_room(tier, num_bytes):
             return None
-        kinds = [CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DEVICE]
+        rest = [CopyKind.HOST_TO_DEVICE]
         if tier is Tier.DISK:
-            kinds += [CopyKind.HOST_TO_DISK, CopyKind.DISK_TO_HOST]
-        return sum(core.device.copy_ns(kind, num_bytes) for kind in kinds)
+            rest += [CopyKind.HOST_TO_DISK, CopyKind.DISK_TO_HOST]
+        rest_ns = sum(core.device.copy_ns(kind, num_bytes) for kind in rest)
+        out_ns = core.device.copy_ns(CopyKind.DEVICE_TO_HOST, num_bytes)
+        return out_ns + rest_ns * len(owner.block_table) // core.pool.total_blocks
 
     def recompute_ns(self, owner: Sequence) -> int:
         """Time to compute an active sequence's known tokens again."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tests.conformance.expectation import expectation
-from tests.conformance.recorder import Recorder, Snapshot
+from tests.conformance.recorder import Recorder
+from tests.conformance.records import Snapshot
 from tests.conformance.scenario import NS_PER_MS
 
 

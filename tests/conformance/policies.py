@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlab.config import SchedulerConfig
 from schedlab.device import FOREVER_NS
-from schedlab.policies.base import Policy, StaticPolicy
+from schedlab.policies.base import Policy
 from schedlab.policies.priority import Priority
 from schedlab.policies.view import View
 from schedlab.sequence import Sequence, State
@@ -58,7 +58,7 @@ class ThrottleUnlessFull(Throttle):
         return view.now_ns
 
 
-class MakeRoom(StaticPolicy):
+class MakeRoom(Policy):
     """Decoding rows give way to a newcomer that does not fit: those with the most blocks first, the last of equals."""
 
     name = "make_room"

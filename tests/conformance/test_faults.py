@@ -69,7 +69,7 @@ def test_nothing_of_a_failed_step_or_of_whoever_ended_with_an_error_can_be_found
     """R0's second piece of 32 fails behind a good one; R1 has the same text and finds the good piece only."""
     prompt = Texts().prompt([("common", 96)], "")
     asks = (ask(0, prompt, 4), ask(1, prompt, 4, at_ns=10_000_000))
-    config = {"prefix_cache": True, "max_num_batched_tokens": 32, "max_num_seqs": 4}
+    config: dict[str, object] = {"prefix_cache": True, "max_num_batched_tokens": 32, "max_num_seqs": 4}
     run = _run(monkeypatch, asks, config, failing=2)
     assert _reasons(run) == {"R0": "error", "R1": "length"}
     assert run.lived["R1"].cached == 32

@@ -61,6 +61,25 @@ def test_080_an_image_is_not_read_before_it_is_written(leap: bool) -> None:
     assert run.lived["B"].recomputed == 0 and len(run.lived["B"].token_ns) == 40
 
 
+@pytest.mark.parametrize("leap", [True, False])
+def test_a_block_is_not_filled_while_the_image_of_its_last_owner_is_still_read_from_it(leap: bool) -> None:
+    """Two urgent ones take A's seat at 30 ms and are gone at 31, while A's 6 blocks are saved until 42 ms. B, which has
+    been out since 17 ms, gets one of these 6 besides the 4 others, and is filled in from 42 to 52 ms.
+    """
+    moves = Moves()
+    urgent = tuple(ask(2 + i, 16, 1, 30 * NS_PER_MS, f"U{i}", priority=0) for i in range(2))
+    asks = (ask(0, 64, 60, name="A", priority=5), ask(1, 64, 40, name="B", priority=3), *urgent)
+    setup = {"blocks": 10, "block_mib": 64, "copy_ms": 2, "policy": "priority", "parameters": {"evict": True}}
+    run = harness.run(
+        made_case(asks, setup, {**HOST, "max_num_seqs": 2, "victim": "fewest_outputs"}), leap=leap, observers=[moves]
+    )
+    assert run.swapped == ["B:host", "A:host"]
+    assert run.lived["U1"].ended_ns == 31 * NS_PER_MS
+    assert run.at_ms(31).restoring == ["B"]
+    assert run.restored[0] == "B" and run.lived["B"].token_ns[17] == 53 * NS_PER_MS
+    assert len(run.lived["A"].token_ns) == 60
+
+
 def test_080_the_tier_is_taken_by_whole_images_up_to_its_budget_and_no_further() -> None:
     """Images of 5 blocks of 64 MiB: three of them fit in 1 GiB, whatever comes; the budget is a law of every tick."""
     asks = tuple(ask(index, 64, 60, name=f"R{index}") for index in range(12))

@@ -12,18 +12,28 @@ from hypothesis import strategies as st
 from backends.sim.costs.base import CostModel
 from backends.sim.costs.constant import Constant
 from backends.sim.costs.roofline import Roofline
+from backends.sim.links import LinkSpec
 from backends.sim.specs.hardware import find_hardware
 from backends.sim.specs.models import all_models
-from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig, VictimRule
+from schedlab.config import AdmissionRule, Fusion, PreemptionMode, ResumeRule, SchedulerConfig, VictimRule
+from schedlab.device import CopyKind
 from schedlab.memory.blocks import blocks_for
+from schedlab.memory.swap import GIB
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.priority import Priority
 from schedlab.policies.slai import Slai
 from tests.property.policies import Moody, Shifts, scrambled
-from tests.property.world import Session, Turn, World
+from tests.property.world import Session, Text, Turn, World
 
 PolicyFactory = Callable[[SchedulerConfig], Policy]
+# Room on the host and on disk, in GiB, for each way to give up memory.
+TIER_SIZES = {
+    PreemptionMode.RECOMPUTE: ((0, 0),),
+    PreemptionMode.HOST: ((1, 0), (3, 0)),
+    PreemptionMode.DISK: ((0, 1), (1, 1), (1, 3)),
+    PreemptionMode.CHEAPEST: ((1, 0), (0, 1), (2, 2)),
+}
 
 
 class Erratic(CostModel):
@@ -75,7 +85,25 @@ def configs(draw: st.DrawFn) -> SchedulerConfig:
         immunity_tokens=draw(st.sampled_from((0, 1, 5, 64))),
         block_size=draw(st.sampled_from((1, 2, 3, 4, 7, 16))),
         max_model_len=draw(st.sampled_from((longest, longest, longest, 1 + longest // 4))),
+        **draw(_memory_rules(commit)),
     )
+
+
+@st.composite
+def _memory_rules(draw: st.DrawFn, commit: bool) -> dict[str, Any]:
+    """Prefix cache, ways to give up memory, windows."""
+    preemption = draw(st.sampled_from((PreemptionMode.RECOMPUTE, *PreemptionMode)))
+    window_blocks = 0 if commit else draw(st.sampled_from((0, 0, 1, 2, 5)))
+    host, disk = draw(st.sampled_from(TIER_SIZES[preemption]))
+    prefix_cache = draw(st.booleans())
+    return {
+        "preemption": preemption,
+        "swap_host_gib": host,
+        "swap_disk_gib": max(disk, draw(st.integers(1, 2))) if window_blocks else disk,
+        "window_blocks": window_blocks,
+        "prefix_cache": prefix_cache,
+        "cache_per_tenant": prefix_cache and draw(st.booleans()),
+    }
 
 
 @st.composite
@@ -144,25 +172,54 @@ def turns(draw: st.DrawFn, unit_ns: int) -> Turn:
 
 
 @st.composite
-def sessions(draw: st.DrawFn, unit_ns: int, most: int = 14) -> tuple[Session, ...]:
-    """Arrivals alone, together, in bursts; a few with later turns."""
+def texts(draw: st.DrawFn, hash_block_tokens: int | None) -> Text | None:
+    """Prompts that begin alike; or nothing but lengths."""
+    if hash_block_tokens is None or draw(st.booleans()):
+        return None
+    return Text(
+        family=draw(st.integers(0, 2)),
+        shared_tokens=draw(st.integers(0, 60)),
+        hash_block_tokens=hash_block_tokens,
+        grows=draw(st.booleans()),
+        salt=draw(st.sampled_from(("", "", "a", "b"))),
+        tenant=draw(st.sampled_from(("", "x", "y"))),
+    )
+
+
+@st.composite
+def links(draw: st.DrawFn, block_bytes: int, unit_ns: int) -> dict[CopyKind, LinkSpec]:
+    """From far faster than a step to many steps for a block."""
+    specs = {}
+    for kind in CopyKind:
+        per_block_ns = draw(st.sampled_from((1, unit_ns // 3 + 1, 2 * unit_ns, 20 * unit_ns)))
+        latency_ns = draw(st.sampled_from((0, unit_ns // 7, 3 * unit_ns)))
+        specs[kind] = LinkSpec(max(block_bytes * 1_000_000_000 // per_block_ns, 1), latency_ns)
+    return specs
+
+
+@st.composite
+def sessions(
+    draw: st.DrawFn, unit_ns: int, most: int = 14, hash_block_tokens: int | None = None
+) -> tuple[Session, ...]:
+    """Arrivals alone, together, in bursts; a few with later turns. Without trace blocks they have no text."""
     count = draw(st.integers(1, most))
     drawn = []
     for _ in range(count):
         num_turns = draw(st.sampled_from((1, 1, 1, 2, 3)))
-        drawn.append(Session(draw(times(unit_ns)), tuple(draw(turns(unit_ns)) for _ in range(num_turns))))
+        later_turns = tuple(draw(turns(unit_ns)) for _ in range(num_turns))
+        drawn.append(Session(draw(times(unit_ns)), later_turns, draw(texts(hash_block_tokens))))
     return tuple(drawn)
 
 
 @st.composite
-def crowds(draw: st.DrawFn, unit_ns: int) -> tuple[Session, ...]:
+def crowds(draw: st.DrawFn, unit_ns: int, hash_block_tokens: int) -> tuple[Session, ...]:
     """Short prompts with long outputs, close together: they all come in and then outgrow the pool."""
     drawn = []
     for _ in range(draw(st.integers(2, 10))):
         turn = draw(turns(unit_ns))._replace(
             prompt_tokens=draw(st.integers(1, 8)), output_tokens=draw(st.integers(4, 30)), max_tokens=1 << 20
         )
-        drawn.append(Session(draw(st.integers(0, 5)) * unit_ns, (turn,)))
+        drawn.append(Session(draw(st.integers(0, 5)) * unit_ns, (turn,), draw(texts(hash_block_tokens))))
     return tuple(drawn)
 
 
@@ -173,10 +230,18 @@ def worlds(draw: st.DrawFn) -> World:
     cost, unit_ns = draw(costs())
     policy = draw(policies(config, unit_ns))
     crowded = draw(st.booleans())
-    arrivals = draw(crowds(unit_ns) if crowded else sessions(unit_ns))
+    size = config.block_size
+    # The ids of one trace stand for equally many tokens, and its blocks fit the pool's.
+    divisors = [part for part in range(1, size) if size % part == 0]
+    hash_block_tokens = draw(st.sampled_from((size, size, 2 * size, *divisors)))
+    arrivals = draw(
+        crowds(unit_ns, hash_block_tokens) if crowded else sessions(unit_ns, hash_block_tokens=hash_block_tokens)
+    )
     if crowded:
-        needed = [blocks_for(turn.prompt_tokens + turn.output_tokens, config.block_size) for (_, (turn,)) in arrivals]
+        needed = [blocks_for(turn.prompt_tokens + turn.output_tokens, size) for (_, (turn,), _) in arrivals]
         num_blocks = draw(st.integers(max(1, max(needed) - 1), max(needed) + 6))
     else:
         num_blocks = draw(st.integers(1, 60))
-    return World(config, policy, cost, num_blocks, arrivals)
+    block_bytes = GIB // draw(st.integers(1, 30))
+    transfers = draw(links(block_bytes, unit_ns))
+    return World(config, policy, cost, num_blocks, arrivals, block_bytes, transfers, draw(st.booleans()))

@@ -59,7 +59,7 @@ class Relay:
             self._submit(index, turn + 1)
 
     def _submit(self, index: int, turn: int) -> None:
-        self._nodes[(index + turn) % 2].submit(index * TURN_IDS + turn, self._chains[index].turns[turn])
+        self._nodes[(index + turn) % 2].submit(index * TURN_IDS + turn, self._chains[index])
         self._left -= 1
         if not self._left:
             for node in self._nodes:

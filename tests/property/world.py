@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -11,20 +11,25 @@ from typing import NamedTuple
 from backends.sim.clock import SimClock
 from backends.sim.costs.base import CostModel
 from backends.sim.device import SimDevice
+from backends.sim.links import DEFAULT_LINKS, Links, LinkSpec
 from backends.sim.outputs import Lengths
 from backends.sim.process import SimProcess
+from backends.sim.shadow_kv import ShadowDevice
 from experiments.event_log import EventLog
 from schedlab.config import SchedulerConfig
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import DeviceFacts
+from schedlab.device import CopyKind, DeviceFacts
 from schedlab.errors import Stalled
 from schedlab.events import Finished, Refused, StepDone
 from schedlab.inbox import Cancel, Close, Delivery, Submit
 from schedlab.invariants import Checker
+from schedlab.memory.blocks import blocks_for
 from schedlab.policies.base import Policy
 from schedlab.request import Prompt, Request
+from tests.property.policies import scrambled
 
 TURN_IDS = 1000
+SESSION_IDS = 1000
 SUBMIT, CANCEL, CLOSE = 0, 1, 9
 
 
@@ -40,11 +45,45 @@ class Turn(NamedTuple):
     think_ns: int = 0
 
 
+class Text(NamedTuple):
+    """What the prompts of a session say, as far as a trace would know it.
+
+    Attributes:
+        family: sessions of one family begin with the same `shared_tokens`.
+        hash_block_tokens: tokens behind each id of the trace.
+        grows: each prompt begins with the whole turn before it.
+    """
+
+    family: int
+    shared_tokens: int
+    hash_block_tokens: int
+    grows: bool = False
+    salt: str = ""
+    tenant: str = ""
+
+    def prompt(self, session: int, tokens: int) -> Prompt:
+        """The first `tokens` tokens of the session's text. Ids that stand for other numbers of tokens are others."""
+        ids = []
+        for number in range(blocks_for(tokens, self.hash_block_tokens)):
+            is_shared = (number + 1) * self.hash_block_tokens <= self.shared_tokens
+            ids.append(scrambled(self.family if is_shared else SESSION_IDS + session, number, self.hash_block_tokens))
+        return Prompt(tokens, tuple(ids), self.hash_block_tokens)
+
+
 class Session(NamedTuple):
-    """Turns one after another, the first at `arrival_ns`."""
+    """Turns one after another, the first at `arrival_ns`; without a text, prompts are known by their lengths only."""
 
     arrival_ns: int
     turns: tuple[Turn, ...]
+    text: Text | None = None
+
+    def prompt(self, index: int, turn: int) -> Prompt | None:
+        """The prompt of a turn of this session, number `index` of its world; None if there is no such turn."""
+        if turn >= len(self.turns):
+            return None
+        before = self.turns[:turn] if self.text and self.text.grows else ()
+        tokens = sum(one.prompt_tokens + one.output_tokens for one in before) + self.turns[turn].prompt_tokens
+        return self.text.prompt(index, tokens) if self.text else Prompt(tokens)
 
 
 @dataclass(frozen=True)
@@ -56,6 +95,19 @@ class World:
     cost: CostModel
     num_blocks: int
     sessions: tuple[Session, ...]
+    block_bytes: int = 0
+    links: Mapping[CopyKind, LinkSpec] = field(default_factory=lambda: DEFAULT_LINKS)
+    wants_dense_slots: bool = False
+
+    def facts(self) -> DeviceFacts:
+        """Of the device that runs it."""
+        return DeviceFacts(
+            "sim",
+            self.num_blocks,
+            self.cost.window_tokens,
+            block_bytes=self.block_bytes,
+            wants_dense_slots=self.wants_dense_slots,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,14 +147,17 @@ class Node:
     leap: bool
     most_plans: int = 200_000
     device_class: type[SimDevice] = SimDevice
+    links_class: type[Links] = Links
     checker: Checker = field(default_factory=Checker)
 
     def __post_init__(self) -> None:
         world = self.world
         self.outputs = Lengths()
-        facts = DeviceFacts("sim", world.num_blocks, world.cost.window_tokens)
-        self.device = self.device_class(self.clock, world.cost, self.outputs, facts)
+        links = self.links_class(self.clock, world.links)
+        self.device = self.device_class(self.clock, world.cost, self.outputs, world.facts(), links)
         self.core = Scheduler(world.config, world.policy(world.config), self.device, leap=self.leap)
+        if isinstance(self.device, ShadowDevice):
+            self.device.attach(self.core)
         self.log = EventLog(self.log_path)
         self.tables = Tables()
         self.core.bus.add(self.log)
@@ -111,18 +166,25 @@ class Node:
         self._bound_plans()
         self.process = SimProcess(self.clock, self.core, self.device)
 
-    def submit(self, request_id: int, turn: Turn) -> None:
-        """Deliver a request now, and its cancel later."""
-        now_ns = self.clock.now_ns()
-        self.outputs.expect(request_id, turn.output_tokens)
+    def submit(self, request_id: int, session: Session) -> None:
+        """Deliver the request of a session's turn now, and its cancel later."""
+        now_ns, (index, number) = self.clock.now_ns(), divmod(request_id, TURN_IDS)
+        turn, text = session.turns[number], session.text
+        following = session.prompt(index, number + 1) if text and text.grows else None
+        self.outputs.expect(request_id, turn.output_tokens, following)
+        prompt = session.prompt(index, number)
+        assert prompt is not None
         deadline_ns = None if turn.timeout_ns is None else now_ns + turn.timeout_ns
         request = Request(
             request_id,
-            Prompt(turn.prompt_tokens),
+            prompt,
             turn.max_tokens,
             arrival_ns=now_ns,
             priority=turn.priority,
             deadline_ns=deadline_ns,
+            tenant=text.tenant if text else "",
+            session=str(index) if text and text.grows else "",
+            cache_salt=text.salt if text else "",
         )
         self.core.inbox.deliver(Delivery(now_ns, SUBMIT, request_id, Submit(request)))
         if turn.cancel_ns is not None:
@@ -179,17 +241,21 @@ class Sessions:
             clock.at_ns(clock.now_ns() + turns[turn + 1].think_ns, lambda _: self._submit(index, turn + 1))
 
     def _submit(self, index: int, turn: int) -> None:
-        self._node.submit(index * TURN_IDS + turn, self._sessions[index].turns[turn])
+        self._node.submit(index * TURN_IDS + turn, self._sessions[index])
         self._left -= 1
         if not self._left:
             self._node.close()
 
 
-def run(world: World, *, leap: bool, device_class: type[SimDevice] = SimDevice) -> Outcome:
+def run(
+    world: World, *, leap: bool, device_class: type[SimDevice] = SimDevice, links_class: type[Links] = Links
+) -> Outcome:
     """One run to its end; a stall is an outcome, a broken law an error."""
     clock = SimClock()
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(clock, world, Path(folder) / "events.jsonl", leap, device_class=device_class)
+        node = Node(
+            clock, world, Path(folder) / "events.jsonl", leap, device_class=device_class, links_class=links_class
+        )
         Sessions(node, world.sessions)
         try:
             clock.run()
@@ -198,9 +264,9 @@ def run(world: World, *, leap: bool, device_class: type[SimDevice] = SimDevice) 
         return node.outcome("done" if node.process.done else "waits for ever")
 
 
-def assert_leap_equals_step(world: World) -> Outcome:
+def assert_leap_equals_step(world: World, device_class: type[SimDevice] = SimDevice) -> Outcome:
     """Run with and without leaps; everything must be the same to the byte."""
-    leapt, stepped = run(world, leap=True), run(world, leap=False)
+    leapt, stepped = (run(world, leap=leap, device_class=device_class) for leap in (True, False))
     leapt_lines, stepped_lines = leapt.log.splitlines(), stepped.log.splitlines()
     for number, (ours, theirs) in enumerate(zip(leapt_lines, stepped_lines, strict=False), 1):
         assert ours == theirs, f"line {number} of the event log: leap {ours!r}, step {theirs!r}"
