@@ -55,7 +55,7 @@ def prepare(options: ReplayOptions) -> Setup:
     hardware, model = find_hardware(options.hardware), find_model(options.model)
     model.check_tp(options.tp)
     preset = find_preset(options.preset)
-    policy_name = options.policy or preset.policy
+    policy_name = preset.policy if options.policy is None else options.policy
     max_model_len = _max_model_len(options, model)
 
     def scheduler_for(num_blocks: int) -> tuple[SchedulerConfig, Policy, dict[str, Any]]:
