@@ -9,6 +9,7 @@ from simpy.events import Event
 
 from backends.sim.clock import SimClock
 from experiments.request_maker import RequestMaker
+from experiments.watch import refuse_end_of_time
 from schedlab.events import Finished, Refused
 from schedlab.inbox import Close, Delivery, Inbox, Submit
 from schedlab.request import FinishReason
@@ -124,6 +125,7 @@ class SessionSource:
         turns = self._following.pop(row)
         if turns and answered:
             due_ns = now_ns + turns[0][1].think_ns
+            refuse_end_of_time(due_ns)
             self._clock.at_ns(due_ns, lambda _: self._send(turns, due_ns))
             return
         self.unsent_turns += len(turns)

@@ -62,6 +62,7 @@ def execute(job: Job) -> ReplayResult:
     except BaseException:
         out.discard()
         raise
+    out.close()
     result.folder = out.path
     return result
 

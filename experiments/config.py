@@ -32,6 +32,8 @@ def dump(document: Mapping[str, Any]) -> bytes:
 def is_config(path: Path) -> bool:
     """Whether a file is the `config.json` of a replay, told by its first field."""
     try:
+        if not path.is_file():
+            return False
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_HEAD_CHARS).lstrip("{ \r\n\t").startswith(f'"{FORMAT}"')
     except OSError:
@@ -46,7 +48,7 @@ def read_config(path: Path) -> tuple[ReplayOptions, dict[str, Any]]:
     """
     try:
         document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not readable as JSON ({error}); give the config.json of a replay") from None
     if not isinstance(document, dict) or document.get(FORMAT) != 1 or not isinstance(document.get("options"), dict):
         raise UsageError(f"{path}: not the config.json of a replay (format 1); run the replay again with flags")

@@ -55,7 +55,7 @@ def scheduler_for(
     def with_snapshots(slots: int | None) -> tuple[SchedulerConfig, Policy, dict[str, Any]]:
         return build(
             preset,
-            options.policy or preset.policy,
+            preset.policy if options.policy is None else options.policy,
             settings if slots is None else {**settings, "snapshot_slots": str(slots)},
             num_blocks=num_blocks,
             max_model_len=_max_model_len(options, model),

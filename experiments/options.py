@@ -118,11 +118,24 @@ def _normal(where: str, name: str, value: Any) -> Any:
     if name == "rate_scale":
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"{where}rate_scale is {value!r}; give a number above 0")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise UsageError(f"{where}rate_scale is too large; give a number above 0") from None
     if type(value) is not _KINDS[name] and not (_KINDS[name] is str and hasattr(value, "__fspath__")):
         kind = "a whole number" if _KINDS[name] is int else "a name or a path"
         raise UsageError(f"{where}{name} is {value!r}; give {kind}")
-    return str(value) if _KINDS[name] is str else value
+    return _text(where, name, str(value)) if _KINDS[name] is str else value
+
+
+def _text(where: str, name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{where}{name} is {value!r}, which is not UTF-8: no config.json can name it; rename it"
+        ) from None
+    return value
 
 
 def _mapping(where: str, name: str, value: Any) -> dict[str, str]:
@@ -135,7 +148,7 @@ def _mapping(where: str, name: str, value: Any) -> dict[str, str]:
 
 def _check_numbers(options: ReplayOptions) -> None:
     if not (math.isfinite(options.rate_scale) and options.rate_scale > 0):
-        raise UsageError(f"--rate-scale is {options.rate_scale:g}; it must be above 0")
+        raise UsageError(f"--rate-scale is {options.rate_scale:g}; it must be above 0, and finite")
     least = {"tp": 1, "num_blocks": 1, "block_size": 1, "limit": 1, "seed": 0, "memory_percent": 1}
     for name, lowest in least.items():
         value = getattr(options, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,10 +25,14 @@ _PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
 
 
 class OutDir:
-    """A writable folder. It may hold an earlier replay, whose files are replaced; no other file is touched."""
+    """A writable folder. It may hold an earlier replay, whose files are replaced; no other file is touched.
 
-    def __init__(self, path: Path, *, is_new: bool) -> None:
+    It is locked until `close`, so that no other run writes into it; the lock of a run that is killed ends with it.
+    """
+
+    def __init__(self, path: Path, lock: int, *, is_new: bool) -> None:
         self.path = path
+        self._lock = lock
         self._is_new = is_new
 
     @classmethod
@@ -34,26 +40,34 @@ class OutDir:
         """The folder a caller asks for.
 
         Raises:
-            UsageError: it cannot be made or written, or files there would be replaced that no replay wrote.
+            UsageError: it cannot be made or written, another run is writing there, or files would be replaced that no
+                replay wrote.
         """
-        is_new = not path.exists()
+        is_new = not os.path.lexists(path)
         _make(path)
-        if not is_new and not is_config(path / CONFIG):
-            in_the_way = next((name for name in FILES if (path / name).exists()), None)
-            if in_the_way:
-                raise UsageError(f"--out {path}: {in_the_way} there was written by no replay; choose another folder")
-        _try(path)
-        return cls(path, is_new=is_new)
+        return cls._opened(path, is_new=is_new)
+
+    @classmethod
+    def _opened(cls, path: Path, *, is_new: bool) -> OutDir:
+        opened = cls(path, _locked(path), is_new=is_new)
+        try:
+            opened._refuse_files_of_others()
+            _try(path)
+        except BaseException:
+            opened.discard()
+            raise
+        return opened
 
     @classmethod
     def fresh(cls, config: dict[str, Any], parent: Path = Path("runs")) -> OutDir:
         """A new folder `runs/<trace>-<model>-<hardware>-<preset>`, with a number behind it where that exists."""
         names = (config["trace"]["name"], config["model"]["name"], config["hardware"]["name"], config["preset"])
         base = "-".join(_plain(name) for name in names)
+        _make(parent)
         number = 1
-        while (path := parent / (base if number == 1 else f"{base}-{number}")).exists():
+        while os.path.lexists(path := parent / (base if number == 1 else f"{base}-{number}")) or not _made(path):
             number += 1
-        return cls.open(path)
+        return cls._opened(path, is_new=True)
 
     @property
     def events_draft(self) -> Path:
@@ -81,11 +95,23 @@ class OutDir:
 
     def discard(self) -> None:
         """Leave nothing of a run that has failed: drafts go, and the folder too if it is new and empty."""
-        for name in FILES:
-            self._draft(name).unlink(missing_ok=True)
-        if self._is_new:
-            with suppress(OSError):
+        with suppress(OSError):
+            for name in FILES:
+                self._draft(name).unlink(missing_ok=True)
+            if self._is_new:
                 self.path.rmdir()
+        self.close()
+
+    def close(self) -> None:
+        """Let other runs write here."""
+        os.close(self._lock)
+
+    def _refuse_files_of_others(self) -> None:
+        if is_config(self.path / CONFIG):
+            return
+        in_the_way = next((name for name in FILES if (self.path / name).exists()), None)
+        if in_the_way:
+            raise UsageError(f"--out {self.path}: {in_the_way} there was written by no replay; choose another folder")
 
     def _place(self, name: str, write: Callable[[Path], object]) -> None:
         draft = self._draft(name)
@@ -106,6 +132,34 @@ def _make(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {path}: cannot be made ({error.strerror}); choose a folder you may write") from error
+
+
+def _made(path: Path) -> bool:
+    """Whether the folder is there now and nobody else made it."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be made ({error.strerror}); choose a folder with --out") from error
+    return True
+
+
+def _locked(path: Path) -> int:
+    """An open descriptor of the folder that holds its lock."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise UsageError(f"--out {path}: cannot be opened ({error.strerror}); choose another folder") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise UsageError(f"--out {path}: another run is writing there; wait for it, or choose another folder") from None
+    except OSError:
+        # A file system without locks: the run goes on unprotected.
+        return lock
+    return lock
 
 
 def _try(path: Path) -> None:

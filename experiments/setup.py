@@ -58,6 +58,7 @@ def prepare(options: ReplayOptions) -> Setup:
         UsageError: something does not exist, does not fit together, or does not fit into the GPU's memory.
     """
     hardware, model = find_hardware(options.hardware), find_model(options.model)
+    model.check_tp(options.tp)
     memory = plan_for(options, hardware, model)
     num_blocks = _pool(options, memory)
     scheduler, policy, parameters = scheduler_for(options, model, memory, num_blocks)

@@ -11,11 +11,23 @@ from typing import NamedTuple, Self
 
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.usage import Usage
+from schedlab.device import FOREVER_NS
+from schedlab.errors import UsageError
 from schedlab.events import Refused, StepDone
-from schedlab.pace import quanta_to_ns
+from schedlab.pace import ns_to_quanta, quanta_to_ns
 
 EVENTS_BETWEEN_LOOKS = 256
 SECONDS_BETWEEN_SHOWS = 0.1
+_END_QUANTA = ns_to_quanta(FOREVER_NS)
+
+
+def refuse_end_of_time(now_ns: int) -> None:
+    """UsageError where the simulated clock would reach the end of what it and the result files can hold."""
+    if now_ns >= FOREVER_NS:
+        raise UsageError(
+            f"the run reaches {now_ns} ns of simulated time and 146 years ({FOREVER_NS} ns) is the end of the clock: "
+            "look for a stamp, a think time or a step cost in another unit"
+        )
 
 
 class Stopped(Exception):
@@ -79,6 +91,8 @@ class Watch:
         self._count()
 
     def _count(self) -> None:
+        if self._usage.last_quanta >= _END_QUANTA:
+            refuse_end_of_time(quanta_to_ns(self._usage.last_quanta))
         if self._stop.is_set:
             raise Stopped
         self._events += 1

@@ -30,7 +30,7 @@ def parse_window(text: str) -> tuple[int, int]:
         start_s, end_s = float(start), float(end)
     except ValueError:
         start_s = end_s = 0.0
-    if not (isfinite(end_s) and 0 <= start_s < end_s):
+    if not (isfinite(end_s) and 0 <= start_s < end_s < FOREVER_NS / NS_PER_S):
         raise UsageError(
             f"--perfetto-window: {text!r} is no START-END in seconds with START before END, such as 120-180"
         )
@@ -120,7 +120,10 @@ class PerfettoRecorder:
         self._advance(start_ns + 1)
         self._add_part(step, pace)
         while end_ns > self._window.end_ns and not self._asked:
-            self._advance(self._window.end_ns + 1)
+            # Windows in which no iteration ends have no tokens and are passed over.
+            done = pace.completed_by(ns_to_quanta(self._window.end_ns))
+            next_end_ns = quanta_to_ns(pace.end_quanta(done + 1)) if done < count else end_ns
+            self._advance(max(self._window.end_ns + 1, next_end_ns))
             self._add_part(step, pace)
 
     def _add_part(self, step: tuple[int, ...], pace: Pace) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +194,9 @@ def main() -> None:
 
 
 def _run() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         return int(app(standalone_mode=False) or 0)
     except FlagError as error:
@@ -200,12 +205,18 @@ def _run() -> int:
         return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
     except SchedlabError as error:
         return _complain(str(error))
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return _complain("interrupted before the results were complete", INTERRUPT_EXIT)
+    except MemoryError:
+        return _complain("out of memory; replay fewer rows (--limit), or on a machine with more")
+    except OSError as error:
+        where = error.filename or "standard output"
+        return _complain(f"{where}: {error.strerror or error}; give a place that can be read and written")
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:
-    line = " ".join(message.split())
+    line = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(message.split()))
     if line:
-        print(f"schedlab: error: {line}", file=sys.stderr)
+        with suppress(OSError):
+            print(f"schedlab: error: {line}", file=sys.stderr)
     return code

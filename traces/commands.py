@@ -184,7 +184,7 @@ def _ns(flag: str, seconds: float) -> int:
 def _write(trace: Trace, out: Path) -> None:
     """Write a trace and say what it holds."""
     from traces.display import patience, watched
-    from traces.words import counted
+    from traces.words import counted, printable
     from traces.writers import write_trace
 
     with patience("reading"):
@@ -192,8 +192,9 @@ def _write(trace: Trace, out: Path) -> None:
     rows = write_trace(trace, out, watched)
     report = trace.report
     title = replace(trace.lineage, converted=True).title(trace.is_model)
-    typer.echo(f"{out}: {counted(rows, 'row')}, {title} ({report.rows_read:,} read, {report.rows_dropped:,} dropped)")
+    read = f"{report.rows_read:,} read, {report.rows_dropped:,} dropped"
+    typer.echo(printable(f"{out}: {counted(rows, 'row')}, {title} ({read})"))
     for reason, dropped in report.dropped.items():
         typer.echo(f"dropped: {reason}: {dropped:,}")
     for note in report.notes:
-        typer.echo(f"note: {note}")
+        typer.echo(printable(f"note: {note}"))

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from traces.catalogue import catalogue
 from traces.summary import LEVELS, Summary
-from traces.words import counted
+from traces.words import counted, printable
 
 _PATIENCE_S = 2.0
 _STRIDE = 1_000
@@ -67,15 +67,13 @@ def show_summary(summary: Summary) -> None:
     """The summary as tables on standard output."""
     console = Console(file=sys.stdout, soft_wrap=True, highlight=False)
     identity = summary.trace
-    console.print(
-        f"{identity['name']}: {identity['title']}, format {identity['format']}, {identity['loop']} loop",
-        markup=False,
-    )
+    heading = f"{identity['name']}: {identity['title']}, format {identity['format']}, {identity['loop']} loop"
+    console.print(printable(heading), markup=False)
     console.print(f"sha256 {identity['sha256']}", markup=False)
     console.print(_facts(summary))
     console.print(_quantile_table(summary))
     for note in cast("list[str]", summary.report["notes"]):
-        console.print(f"note: {note}", markup=False)
+        console.print(printable(f"note: {note}"), markup=False)
 
 
 def _facts(summary: Summary) -> Table:

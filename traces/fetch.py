@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 
 from schedlab.errors import UsageError
@@ -35,8 +36,8 @@ def fetch(original: Original, folder: Path) -> Path:
     try:
         _download(original, partial)
         partial.replace(target)
-    except OSError as error:
-        reason = getattr(error, "reason", None) or error.strerror or error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or repr(error)
         raise UsageError(
             f"{original.name}: cannot be fetched ({reason}); download {original.address} by hand to {target}"
         ) from error

@@ -106,7 +106,8 @@ class Timeline:
             self._ended_on_boundary = self._boundary_quanta == end
             sums = (prompt_tokens, output_tokens + rows * done, steps + done)
             gauges = (running, event.num_waiting, event.num_parked, blocks_during(event, covering - 1))
-            self._close(1, (*gauges, *(at_end if self._ended_on_boundary else sums)))
+            inside = self._passed(pace.end_quanta(covering) - 1)
+            self._close(max(inside, 1), (*gauges, *(at_end if self._ended_on_boundary else sums)))
 
     def _sums(self) -> tuple[int, int, int]:
         usage = self._usage
@@ -120,9 +121,12 @@ class Timeline:
 
     def _idle(self, until_quanta: int, sums: tuple[int, int, int]) -> None:
         while self._boundary_quanta <= until_quanta:
-            passed = (until_quanta - self._boundary_quanta) // ns_to_quanta(self.interval_ns) + 1
-            room = self._most_rows - len(self._columns[0])
-            self._close(min(passed, room), (*self._idle_gauges(), *sums))
+            self._close(self._passed(until_quanta), (*self._idle_gauges(), *sums))
+
+    def _passed(self, until_quanta: int) -> int:
+        """Boundaries up to that time, as many of them as there is room for."""
+        passed = (until_quanta - self._boundary_quanta) // ns_to_quanta(self.interval_ns) + 1
+        return min(passed, self._most_rows - len(self._columns[0]))
 
     def _close(self, count: int, values: tuple[int, ...]) -> None:
         """Append `count` equal rows. A full table keeps every other one: each interval is then twice as long."""

@@ -33,7 +33,12 @@ def find_policy(name: str) -> type[Policy]:
     installed = {point.name: point for point in entry_points(group=GROUP)}
     if name not in installed:
         raise UsageError(f"no policy {name!r}; choose one of {', '.join(dict.fromkeys([*BUILT_IN, *installed]))}")
-    found = installed[name].load()
+    try:
+        found = installed[name].load()
+    except Exception as error:
+        raise UsageError(
+            f"policy {name!r}: {installed[name].value} cannot be loaded ({_told(error)}); mend it"
+        ) from error
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise UsageError(f"policy {name!r}: {installed[name].value} is no subclass of schedlab.policies.base.Policy")
     return found
@@ -63,12 +68,34 @@ def build(
         else:
             raise UsageError(_unknown(key, policy_name, [*names, *own]))
     config = SchedulerConfig(**values)
-    return config, policy_class(config, **parameters), parameters
+    return config, _made(policy_class, policy_name, config, parameters), parameters
+
+
+def _made(policy_class: type[Policy], name: str, config: SchedulerConfig, parameters: Mapping[str, Any]) -> Policy:
+    try:
+        policy = policy_class(config, **parameters)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"policy {name!r} cannot be made ({_told(error)}); see its constructor and --set") from error
+    if getattr(policy, "config", None) is not config:
+        raise UsageError(f"policy {name!r} keeps no config: its constructor must call super().__init__(config)")
+    return policy
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _parameters(policy_class: type[Policy]) -> dict[str, Any]:
     """The keyword parameters of a policy's constructor behind the configuration, with their types."""
-    hints = get_type_hints(policy_class.__init__)
+    try:
+        hints = get_type_hints(policy_class.__init__)
+    except Exception as error:
+        raise UsageError(
+            f"policy {policy_class.__name__}: the annotations of its constructor cannot be read ({_told(error)}); "
+            "import what they name at run time"
+        ) from error
     names = list(inspect.signature(policy_class).parameters)[1:]
     return {name: hints.get(name, str) for name in names}
 
@@ -80,6 +107,10 @@ def _parse(key: str, text: str, kind: Any) -> Any:
         return text.lower() in ("true", "1", "yes", "on")
     try:
         return kind(text)
+    except TypeError:
+        raise UsageError(
+            f"--set {key}: a parameter of type {kind} cannot be set from text; annotate it plainly"
+        ) from None
     except ValueError:
         if isinstance(kind, type) and issubclass(kind, StrEnum):
             raise UsageError(f"--set {key}={text}: give one of {', '.join(kind)}") from None

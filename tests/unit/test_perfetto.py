@@ -12,7 +12,7 @@ import pytest
 
 from reports.perfetto import PerfettoRecorder, parse_window
 from reports.perfetto_json import pack_lanes
-from reports.perfetto_window import PhaseSlice
+from reports.perfetto_window import PhaseSlice, TraceWindow
 from schedlab.errors import UsageError
 from schedlab.events import EventBus
 from schedlab.pace import ns_to_quanta
@@ -228,3 +228,23 @@ def test_a_bad_window_is_refused(text: str) -> None:
 def test_an_unwritable_trace_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         PerfettoRecorder().write(tmp_path / "absent" / "trace.json")
+
+
+def test_a_step_of_years_passes_over_the_empty_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[int] = []
+
+    def window(start_ns: int, end_ns: int, most_slices: int) -> TraceWindow:
+        windows.append(start_ns)
+        return TraceWindow(start_ns, end_ns, most_slices)
+
+    monkeypatch.setattr("reports.perfetto.TraceWindow", window)
+    recorder, year_ns = PerfettoRecorder(), 365 * 86_400 * S
+    script = script_with(recorder)
+    sequence = script.arrive(10)
+    script.admit(sequence)
+    script.chunk(sequence, 10, ns_to_quanta(100 * MS), with_decode=False)
+    script.decode(3, ns_to_quanta(year_ns))
+    script.finish(sequence)
+    about, events = written(recorder, tmp_path)
+    assert len(windows) < 12
+    assert about["tokens_processed"] == 10 and slices(events, 1)[0] == ("prefill 10", 0, 100_000)

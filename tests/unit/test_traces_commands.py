@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,22 @@ def test_the_commands_load_no_table_library_at_start_up() -> None:
     code = "import sys, traces.commands; print([m for m in ('numpy', 'pandas', 'traces.open') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+def test_names_and_notes_of_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[31mred\udcff.csv"
+    mark = {"schedlab_modelled": ["a \x1b[2J note", "\ud800"]}
+    path.write_text(f"# {json.dumps(mark)}\narrival_ns,prompt_tokens,output_tokens\n0,1,1\n")
+    for words in (("inspect", path), ("convert", path, tmp_path / "\x1b[31mout.csv")):
+        shown = run(*words)
+        assert "note" in shown and "\x1b" not in shown
+
+
+def test_a_download_that_breaks_off_is_told_by_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(*_: object, **__: object) -> None:
+        raise IncompleteRead(b"half", 9)
+
+    monkeypatch.setattr("urllib.request.urlopen", cut)
+    with pytest.raises(UsageError, match=r"cannot be fetched .* by hand"):
+        fetching.fetch(next(iter(catalogue().values()))[0], tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -213,7 +213,8 @@ def test_a_fit_needs_rows(tmp_path: Path) -> None:
      ("poisson", "lognormal:1e300,1,1,1", 1.0, 5, 0, "prompt_median"),
      ("poisson", "lognormal:1,1e300,1,1", 1.0, 5, 0, "prompt_sigma"),
      ("poisson", "fixed:1,1", 1e-300, 5, 0, "--rate is 1e-300"), ("poisson", "fixed:1,1", 1e400, 5, 0, "--rate is inf"),
-     ("poisson", "fixed:1,1", 1.0, 10**20, 0, "rows is 1")],
+     ("poisson", "fixed:1,1", 1.0, 10**20, 0, "rows is 1"),
+     ("onoff:1,1", "fixed:1,1", 1e-4, 5, 0, "requests a burst")],
 )  # fmt: skip
 def test_an_extreme_specification_is_refused(
     arrivals: str, lengths: str, rate: float, rows: int, seed: int, message: str
@@ -222,7 +223,7 @@ def test_an_extreme_specification_is_refused(
         generate(arrivals, lengths, rows, seed, rate)
 
 
-@pytest.mark.parametrize("arrivals", ["poisson", "gamma:3", "onoff:1,1", "diurnal:1", "clients:3,1,1"])
+@pytest.mark.parametrize("arrivals", ["poisson", "gamma:3", "onoff:1e12,1e12", "diurnal:1", "clients:3,1,1"])
 @pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.filterwarnings("error")
 def test_a_rate_that_reaches_past_the_clock_is_refused_and_no_stamp_wraps(arrivals: str, rows: int) -> None:

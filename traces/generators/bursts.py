@@ -16,6 +16,8 @@ from traces.generators.normal import CHUNK_ROWS, Floats
 from traces.generators.params import Parameters, positive
 
 _PHASES = 1_024
+# Bursts without a request are drawn too, so a chunk of requests costs this many of them at most.
+_FEWEST_PER_BURST = 0.1
 _STEPS = 4_096
 
 
@@ -34,6 +36,11 @@ class OnOff(Parameters):
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             positive(name, value)
+        if self.rate * (self.on_s + self.off_s) < _FEWEST_PER_BURST:
+            raise UsageError(
+                f"onoff: {self.rate:g} requests/s give under {_FEWEST_PER_BURST} requests a burst with bursts every "
+                f"{self.on_s + self.off_s:g} s; raise the rate, or take poisson"
+            )
 
     def chunks(self, rng: np.random.Generator) -> Iterator[Stamps]:
         """Requests are laid out in the time that is on; then the silences that came before each are put in between."""
