@@ -122,6 +122,7 @@ def evict_the_first(core: Scheduler) -> None:
 
 def admit_the_last(core: Scheduler) -> None:
     core.config = replace(core.config, max_num_seqs=9)
+    core.slots.num_slots = 9
     sequence = list(core.waiting.candidates())[-1]
     core.admit(sequence)
 

@@ -95,7 +95,7 @@ def test_the_earliest_of_several_deliveries_decides() -> None:
 
 def test_a_step_waits_for_the_copies_that_it_names() -> None:
     bench = Bench(100)
-    copy = bench.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (0,), 25_000))
+    copy = bench.device.copy(CopyOp(CopyKind.DEVICE_TO_HOST, (0,), 25_000, 0))
     start_ns = quanta_to_ns(bench.device.links.end_quanta(copy))
     bench.launch(2, after=(copy,))
     at_ns, result = bench.run()

@@ -23,9 +23,9 @@ def made() -> tuple[SimClock, Links, list[tuple[int, int]]]:
 def test_one_link_serves_in_order_and_two_overlap() -> None:
     clock, links, ends = made()
     tickets = [
-        links.copy(CopyOp(OUT, (0,), 100)),
-        links.copy(CopyOp(OUT, (1,), 50)),
-        links.copy(CopyOp(BACK, (2,), 100)),
+        links.copy(CopyOp(OUT, (0,), 100, 0)),
+        links.copy(CopyOp(OUT, (1,), 50, 0)),
+        links.copy(CopyOp(BACK, (2,), 100, 0)),
     ]
     assert [quanta_to_ns(ticket.end_quanta) for ticket in tickets] == [110, 170, 55]
     clock.run()
@@ -34,9 +34,9 @@ def test_one_link_serves_in_order_and_two_overlap() -> None:
 
 def test_a_copy_starts_when_those_it_names_have_ended_and_its_link_is_free() -> None:
     clock, links, ends = made()
-    out = links.copy(CopyOp(OUT, (0,), 100))
-    back = links.copy(CopyOp(BACK, (0,), 100, after=(out,)))
-    behind = links.copy(CopyOp(BACK, (1,), 0))
+    out = links.copy(CopyOp(OUT, (0,), 100, 0))
+    back = links.copy(CopyOp(BACK, (0,), 100, 0, after=(out,)))
+    behind = links.copy(CopyOp(BACK, (1,), 0, 0))
     assert quanta_to_ns(back.end_quanta) == 165
     assert quanta_to_ns(behind.end_quanta) == 170
     clock.run()
@@ -46,8 +46,8 @@ def test_a_copy_starts_when_those_it_names_have_ended_and_its_link_is_free() -> 
 def test_a_link_that_has_been_idle_starts_now() -> None:
     clock, links, _ = made()
     later: list[CopyTicket] = []
-    links.copy(CopyOp(OUT, (0,), 100))
-    clock.at_ns(1000, lambda _: later.append(links.copy(CopyOp(OUT, (0,), 100))))
+    links.copy(CopyOp(OUT, (0,), 100, 0))
+    clock.at_ns(1000, lambda _: later.append(links.copy(CopyOp(OUT, (0,), 100, 0))))
     clock.run()
     assert quanta_to_ns(later[0].end_quanta) == 1110
 
