@@ -106,7 +106,7 @@ class View:
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
-        """What copying an active sequence's blocks to `tier` and back costs, as the links stand; None without room there.
+        """What copying an active sequence to `tier` and back costs, as the links stand; None without room there.
 
         The next step waits for the blocks, so the way out counts whole. On the rest of the way the others go on: it
         counts in proportion to the share of the pool that the sequence needs and that stands still with it.
