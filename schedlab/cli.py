@@ -69,7 +69,12 @@ def replay(
     ),
     out: Path = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/"),
     events: bool = typer.Option(False, "--events", help="Write every decision to events.jsonl."),
-    check: bool = typer.Option(False, "--check", help="Verify the laws of the run after every tick."),
+    check: str = typer.Option(
+        None,
+        metavar="[=laws|shadow]",
+        help="Verify the laws of the run after every tick; shadow: also the contents of every KV block.",
+        show_default="laws if only named",
+    ),
     no_leap: bool = typer.Option(False, "--no-leap", help="Step every iteration; the same results, slower."),
     perfetto_window: str = typer.Option(
         None,
@@ -163,7 +168,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(_spelt_out(sys.argv[1:]), standalone_mode=False) or 0)
     except FlagError as error:
         return _complain(error.format_message())
     except InvariantViolation as error:
@@ -172,6 +177,11 @@ def _run() -> int:
         return _complain(str(error))
     except typer.Abort:
         return _complain("interrupted before the results were complete", INTERRUPT_EXIT)
+
+
+def _spelt_out(arguments: list[str]) -> list[str]:
+    """A bare `--check` means the laws; what follows it is an argument of its own."""
+    return ["--check=laws" if argument == "--check" else argument for argument in arguments]
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:
