@@ -150,8 +150,8 @@ def page(found: dict[Load, dict[str, Measured]]) -> str:
         "chunk that keeps the GPU computing, since they share steps with others. Swapping, as the links stand: the way "
         "out in full, since the next step waits for the blocks, and the rest of the way in proportion to the share of "
         "the pool that the victim needs, since the others go on meanwhile. Adding up all copies instead lost 8 % where "
-        "there was only a disk (A100, short prompts); counting a re-prefill as a step of its own lost 4.5 % (B200, short "
-        "prompts).\n"
+        "there was only a disk (A100, short prompts); counting a re-prefill as a step of its own lost 4.5 % (B200, "
+        "short prompts).\n"
     )
     return head + "\n".join(tables(found)) + "\n"
 
