@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.checks import Check
 from experiments.config import check_repeats, is_config, read_config
 from experiments.options import DEFAULT_TRACE, options_from
 from experiments.out_dir import OutDir
@@ -28,6 +29,7 @@ class Job:
         out: the folder of the results; None = a fresh one.
         keep_files: write files at all.
         stoppable: Ctrl-C ends the run early and its results are kept, marked as partial.
+        check: what is verified while it runs; None = nothing.
         progress: shows, for a run of so many requests, how far it has come.
     """
 
@@ -35,7 +37,7 @@ class Job:
     out: Path | None = None
     keep_files: bool = True
     events: bool = False
-    check: bool = False
+    check: Check | None = None
     leap: bool = True
     perfetto_window_ns: tuple[int, int] | None = None
     stoppable: bool = False

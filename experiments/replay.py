@@ -17,6 +17,7 @@ from backends.sim.links import Links
 from backends.sim.outputs import Lengths
 from backends.sim.process import SimProcess
 from experiments.arrivals import OpenLoopSource, SessionSource
+from experiments.checks import Check, attach, device_kind
 from experiments.departures import Departures
 from experiments.event_log import EventLog
 from experiments.observers import Observers
@@ -35,7 +36,7 @@ class RunOptions:
 
     Attributes:
         leap: repeat decode steps in closed form.
-        check: verify the laws of the run after every tick.
+        check: what is verified while it runs; None = nothing.
         events_path: where to write the decision log.
         perfetto_window_ns: part of the simulated time to record; None = the busiest 60 s.
         stop: asks the run to end early.
@@ -43,7 +44,7 @@ class RunOptions:
     """
 
     leap: bool = True
-    check: bool = False
+    check: Check | None = None
     events_path: Path | None = None
     perfetto_window_ns: tuple[int, int] | None = None
     stop: StopSignal | None = None
@@ -61,15 +62,12 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     how = how or RunOptions()
     started, cpu_started = time.perf_counter(), time.process_time()
     clock, outputs = SimClock(), Lengths()
-    device = _device(setup, clock, outputs)
+    device = _device(setup, clock, outputs, how.check)
     core = Scheduler(setup.scheduler, setup.policy, device, leap=how.leap)
     maker = RequestMaker(setup.limit, setup.scheduler.max_model_len, outputs)
     observers = Observers(maker, how.perfetto_window_ns)
     observers.add_to(core.bus, device.links)
-    if how.check:
-        from schedlab.invariants import Checker
-
-        Checker().attach(core)
+    attach(how.check, core)
     log = EventLog(how.events_path) if how.events_path else None
     if log is not None:
         core.bus.add(log)
@@ -100,7 +98,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     return ReplayResult(setup, observers, left, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
 
 
-def _device(setup: Setup, clock: SimClock, outputs: Lengths) -> SimDevice:
+def _device(setup: Setup, clock: SimClock, outputs: Lengths, check: Check | None) -> SimDevice:
     facts = DeviceFacts(
         setup.hardware.name,
         setup.num_blocks,
@@ -109,9 +107,11 @@ def _device(setup: Setup, clock: SimClock, outputs: Lengths) -> SimDevice:
         state_bytes=setup.memory.state_bytes_per_seq,
     )
     if setup.faults.is_empty:
-        return SimDevice(clock, setup.cost, outputs, facts, Links(clock, setup.links))
+        return device_kind(SimDevice, check)(clock, setup.cost, outputs, facts, Links(clock, setup.links))
     links = FaultyLinks(clock, setup.links, setup.faults)
-    return FaultyDevice(clock, setup.cost, outputs, facts, links, setup.faults)
+    kind: Any = device_kind(FaultyDevice, check)
+    device: SimDevice = kind(clock, setup.cost, outputs, facts, links, setup.faults)
+    return device
 
 
 def _injected(

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.bar import progress
+from experiments.checks import check_of
 from experiments.command import Job, execute
 from reports.perfetto import parse_window
 from reports.table import print_summary
@@ -17,7 +18,13 @@ NS_PER_S = 1_000_000_000
 
 
 def replay_on_terminal(
-    options: Mapping[str, Any], *, out: Path | None, events: bool, check: bool, leap: bool, perfetto_window: str | None
+    options: Mapping[str, Any],
+    *,
+    out: Path | None,
+    events: bool,
+    check: str | None,
+    leap: bool,
+    perfetto_window: str | None,
 ) -> bool:
     """Replay, write the files and print the summary; True if Ctrl-C ended it early.
 
@@ -28,7 +35,7 @@ def replay_on_terminal(
         options,
         out=out,
         events=events,
-        check=check,
+        check=check_of(check),
         leap=leap,
         perfetto_window_ns=parse_window(perfetto_window) if perfetto_window is not None else None,
         stoppable=True,

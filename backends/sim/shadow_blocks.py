@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from backends.sim.shadow_content import MASK
+from backends.sim.shadow_content import MASK, digest_of
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.prefix import CachingBlockPool
 
@@ -28,7 +28,7 @@ class Held(NamedTuple):
 
 def poison(block: int) -> Held:
     """Contents that nobody may read."""
-    return Held(hash((POISON, block)) & MASK, 0, -1, -1)
+    return Held(digest_of(POISON, block), 0, -1, -1)
 
 
 class BlockStates:
@@ -55,7 +55,7 @@ class BlockStates:
         elif offset == tokens:
             self.digests[block] = (digest + value) & MASK
         else:
-            self.digests[block] = hash((digest, tokens, offset, value)) & MASK
+            self.digests[block] = digest_of(digest, tokens, offset, value)
         self._tokens[block] = offset + count
         self._labels[block] = label
 

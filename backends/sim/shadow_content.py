@@ -1,6 +1,7 @@
-"""What the KV cache of a request must hold: a number for every position, summed over any range by two hashes.
+"""What the KV cache of a request must hold: a number for every position, summed over any range in constant time.
 
-The value of position p in a stream s is `T(s, p + 1) - T(s, p)` modulo 2^64, T being a hash. It is arbitrary, it
+The value of position p in a stream s is `T(s, p + 1) - T(s, p)` modulo 2^64, T(s, p) being what SplitMix64 (Steele, Lea
+and Flood, "Fast splittable pseudorandom number generators", 2014) gives at its p-th step from s. It is arbitrary, it
 belongs to its place, and the sum over a range telescopes: what was written in pieces equals what was written at once.
 """
 
@@ -15,6 +16,19 @@ from schedlab.request import Request
 
 MASK = (1 << 64) - 1
 TAIL, OUTPUTS = 1, 2
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mixed(number: int) -> int:
+    """The finaliser of SplitMix64: 64 bits, each of which depends on all 64 of `number`."""
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB & MASK
+    return number ^ (number >> 31)
+
+
+def digest_of(*numbers: int) -> int:
+    """A digest of integers, the same in every process. Tuples of integers hash without chance, but hardly mix."""
+    return mixed(hash(numbers) & MASK)
 
 
 def stream_of(*parts: str) -> int:
@@ -41,8 +55,8 @@ class Content:
         self._base = stream_of(*namespace)
         self._keys = [*prompt_keys, *output_keys]
         self._block_size = block_size
-        self._tail = hash((self._base, request.request_id, TAIL))
-        self._outputs = hash((self._base, request.request_id, request.sampling.seed, OUTPUTS))
+        self._tail = digest_of(self._base, request.request_id, TAIL)
+        self._outputs = digest_of(self._base, request.request_id, request.sampling.seed, OUTPUTS)
         self._full: list[int] = []
         self._sums = [0]
         self.num_prompt_tokens = request.prompt.num_tokens
@@ -52,8 +66,8 @@ class Content:
         total = 0
         for stream, start, end in self._pieces(first, last):
             if deviation:
-                stream = hash((stream, deviation))
-            total += hash((stream, end)) - hash((stream, start))
+                stream = digest_of(stream, deviation)
+            total += mixed(stream + end * GOLDEN & MASK) - mixed(stream + start * GOLDEN & MASK)
         return total & MASK
 
     def digests(self, tokens: int) -> list[int]:
@@ -85,7 +99,7 @@ class Content:
         while first < min(last, keyed_tokens):
             block = first // size
             end = min((block + 1) * size, last)
-            yield hash((self._base, keys[block])), first, end
+            yield digest_of(self._base, keys[block]), first, end
             first = end
         prompt_end = min(last, self.num_prompt_tokens)
         if first < prompt_end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.sim.outputs import OutputModel
-from backends.sim.shadow_content import MASK, Content
+from backends.sim.shadow_content import MASK, Content, digest_of
 from schedlab.invariants.violation import violation
 from schedlab.request import Request
 from schedlab.sequence import NOT_YET, Sequence
@@ -41,7 +41,7 @@ class Witness:
         """It has read something else than it should have."""
         if not self.deviation:
             self._first_fault = f"output {self.num_outputs}: {fault}"
-        self.deviation = hash((self.deviation, read)) & MASK | 1
+        self.deviation = digest_of(self.deviation, *read) | 1
 
     def sample(self, count: int) -> None:
         """It samples its next `count` outputs."""

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
 
 
+# Several times what makes a step compute-bound on any GPU: its FLOPs over its bytes/s come to 100 to 400 tokens at two
+# bytes a weight.
+COMPUTE_BOUND_TOKENS = 2048
+
+
 class View:
     """Everything that a decision may depend on. All but `owners` is O(1)."""
 
@@ -106,7 +111,7 @@ class View:
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
-        """What copying an active sequence's blocks to `tier` and back costs as the links stand; None without room.
+        """What copying an active sequence to `tier` and back costs, as the links stand; None without room there.
 
         The next step waits for the blocks, so the way out counts whole. On the rest of the way the others go on: it
         counts in proportion to the share of the pool that the sequence needs and that stands still with it.
@@ -123,8 +128,14 @@ class View:
         return out_ns + rest_ns * len(owner.block_table) // core.pool.total_blocks
 
     def recompute_ns(self, owner: Sequence) -> int:
-        """Time to compute an active sequence's known tokens again."""
-        return self._core.device.prefill_ns(owner.num_prompt_tokens + self.outputs(owner))
+        """What computing an active sequence's known tokens again costs.
+
+        They share a step with others, so a few tokens do not pay alone for reading all weights: they cost their part of
+        a chunk that keeps the device computing.
+        """
+        tokens = owner.num_prompt_tokens + self.outputs(owner)
+        chunk_tokens = max(tokens, COMPUTE_BOUND_TOKENS)
+        return self._core.device.prefill_ns(chunk_tokens) * tokens // chunk_tokens
 
     def cached_tokens(self, sequence: Sequence) -> int:
         """Known tokens of a waiting or preempted sequence that the prefix cache has."""
