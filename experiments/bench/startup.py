@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 ROUNDS = 9
+SCHEDLAB = str(Path(sys.executable).with_name("schedlab"))
 COMMANDS = {
     "import schedlab": [sys.executable, "-c", "import schedlab"],
-    "schedlab --help": [sys.executable, "-m", "schedlab.cli", "--help"],
-    "schedlab replay --help": [sys.executable, "-m", "schedlab.cli", "replay", "--help"],
+    "schedlab --help": [SCHEDLAB, "--help"],
+    "schedlab replay --help": [SCHEDLAB, "replay", "--help"],
     "python -c pass": [sys.executable, "-c", "pass"],
 }
 
