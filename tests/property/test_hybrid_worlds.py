@@ -83,7 +83,7 @@ def test_decode_snapshots_make_the_next_turn_skip_the_answer_too() -> None:
     assert with_them.restored_tokens > without.restored_tokens + 30 * 12
 
 
-@pytest.mark.parametrize("seats", [2, 3, 6])
+@pytest.mark.parametrize("seats", [3, 4, 6])
 @pytest.mark.parametrize("steps_per_image", [3, 40])
 def test_states_survive_swaps_and_take_their_room(seats: int, steps_per_image: int) -> None:
     """Too few blocks and slow links: rows are swapped out and back with their states, and their slots are used again
