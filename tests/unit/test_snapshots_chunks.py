@@ -11,6 +11,7 @@ from schedlab.core.caching import cached_prefix
 from schedlab.core.scheduler import Scheduler
 from schedlab.errors import UsageError
 from schedlab.policies.fifo import Fifo
+from schedlab.request import FinishReason
 from tests.unit.hand_device import Hand, HandDevice
 
 BLOCK = 16
@@ -62,6 +63,14 @@ def test_chunks_end_at_the_last_interval_boundary_inside() -> None:
         896: "",
         976: "s",
     }
+
+
+def test_an_interval_boundary_behind_the_split_hides_none_before_it() -> None:
+    one = hand(snapshot_interval_blocks=8)
+    one.submit(1, TEXT, 390, "s")
+    one.tick(5)
+    assert one.chunks(1) == [(0, 256), (256, 368), (368, 384), (384, 390)]
+    assert saves(one) == [256, 368, 384]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +144,19 @@ def test_a_sequence_that_leaves_on_a_boundary_leaves_its_state() -> None:
     one.tick(18)
     assert 1 not in one.core.sequences
     assert saves(one) == [16, 64]
+
+
+def test_a_session_that_computed_nothing_takes_no_snapshot_from_everybody() -> None:
+    one = hand(snapshot_interval_blocks=0)
+    one.submit(1, TEXT, 401, outputs=1)
+    one.tick(3)
+    one.submit(2, TEXT, 401, "s")
+    one.core.plan()
+    assert one.sequence(2).num_computed == 384
+    one.core.end(one.sequence(2), FinishReason.CANCELLED)
+    pool = one.core.snapshots
+    assert pool is not None and [(kept.num_tokens, kept.session) for kept in pool.snapshots()] == [(384, "")]
+    assert saves(one) == [384]
 
 
 def test_an_answer_that_was_looked_up_is_forgotten_when_its_snapshot_goes() -> None:
