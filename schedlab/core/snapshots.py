@@ -56,10 +56,12 @@ def cut_chunk(core: Scheduler, sequence: Sequence, start: int, count: int) -> in
     """
     if core.snapshots is None or not core.snapshots.num_slots or not core.config.chunked_prefill:
         return count
-    end = start + count
-    for stop in (_split_point(core, sequence), _interval_boundary(core, end)):
-        if start < stop < end and _can_be_saved(core, sequence, stop):
-            end = stop
+    end, split = start + count, _split_point(core, sequence)
+    if start < split < end and _can_be_saved(core, sequence, split):
+        end = split
+    boundary = _interval_boundary(core, end)
+    if start < boundary < end and _can_be_saved(core, sequence, boundary):
+        end = boundary
     return end - start
 
 
