@@ -101,8 +101,9 @@ class Hand:
     def tick(self, count: int = 1) -> None:
         """Whole ticks; decode steps are not repeated."""
         for _ in range(count):
+            self.core.begin_tick()
             for lane in self.core.plan().lanes:
-                while self.core.launch(lane) is not None:
+                if self.core.launch(lane) is not None:
                     step = self.device.steps[-1]
                     pace = ArithmeticPace(self.device.now_ns() << 20, 1, 1 << 20)
                     self.core.commit(StepResult(1, pace, []))

@@ -151,6 +151,7 @@ def test_a_session_that_computed_nothing_takes_no_snapshot_from_everybody() -> N
     one.submit(1, TEXT, 401, outputs=1)
     one.tick(3)
     one.submit(2, TEXT, 401, "s")
+    one.core.begin_tick()
     one.core.plan()
     assert one.sequence(2).num_computed == 384
     one.core.end(one.sequence(2), FinishReason.CANCELLED)
