@@ -54,12 +54,12 @@ def test_the_cache_never_changes_what_a_request_gets(setup: dict[str, Any], seed
     ids=str,
 )
 def test_cache_swap_aborts_and_pressure_together_keep_every_law(config: dict[str, Any]) -> None:
-    """The tiers hold 16 blocks each, so some victims find room and others none."""
+    """The tiers hold 16 blocks each, so some victims find room and others none; `cheapest` may swap nobody."""
     asks = readers(150, seed=5)
     setup = {"blocks": 22, "block_mib": 64, "copy_ms": 0.3}
     fields = {"max_num_seqs": 12, "max_num_batched_tokens": 48, "prefix_cache": True, **config}
     run = harness.run(made_case(asks, setup, fields, some_leave(asks, 3)), leap=True)
     assert len(run.preempted) + len(run.swapped) > 5
     assert sum(one.cached for one in run.lived.values()) > 300
-    if "preemption" in config:
+    if config.get("preemption") in ("host", "disk"):
         assert run.swapped and run.restored
