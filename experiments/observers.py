@@ -52,9 +52,10 @@ class Observers:
         self.reasons = Reasons()
         self.perfetto = PerfettoRecorder(perfetto_window_ns)
 
-    def add_to(self, bus: EventBus, links: Links) -> None:
-        """Subscribe every one of them, those that look at copies to the links too."""
-        tables = (self.requests, self.gaps, self.usage, self.timeline, self.traffic)
-        for observer in (*tables, self.reasons, self.perfetto, self.maker):
+    def add_to(self, bus: EventBus, links: Links, *, with_copies: bool) -> None:
+        """Subscribe every one of them, those that look at copies to the links too if there will be any."""
+        everyone = (self.requests, self.gaps, self.usage, self.timeline, self.reasons, self.perfetto, self.maker)
+        for observer in (*everyone, self.traffic) if with_copies else everyone:
             bus.add(observer)
-        links.on_begin += [self.traffic.copy_begun, self.perfetto.copy_begun]
+        if with_copies:
+            links.on_begin += [self.traffic.copy_begun, self.perfetto.copy_begun]

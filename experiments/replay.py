@@ -66,7 +66,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     core = Scheduler(setup.scheduler, setup.policy, device, leap=how.leap)
     maker = RequestMaker(setup.limit, setup.scheduler.max_model_len, outputs)
     observers = Observers(maker, how.perfetto_window_ns)
-    observers.add_to(core.bus, device.links)
+    observers.add_to(core.bus, device.links, with_copies=setup.scheduler.uses_swap)
     attach(how.check, core)
     log = EventLog(how.events_path) if how.events_path else None
     if log is not None:

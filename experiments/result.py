@@ -13,7 +13,6 @@ from experiments.metrics.summary import Summary
 from experiments.notes import notes_of
 from experiments.observers import Observers
 from experiments.setup import Setup
-from schedlab.config import PreemptionMode
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +99,7 @@ def _memory_under_pressure(
         sections["cache"] = summary.cache(left.cached_blocks, left.evicted_blocks)
         if left.snapshots is not None:
             sections["snapshots"] = left.snapshots
-    if scheduler.preemption is not PreemptionMode.RECOMPUTE or scheduler.window_blocks:
+    if scheduler.uses_swap:
         sections["swap"] = observers.traffic.to_dict()
     if left.injected is not None:
         sections["faults"] = left.injected

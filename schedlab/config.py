@@ -141,6 +141,11 @@ class SchedulerConfig:
         self._at_least("watermark_tokens", -1)
         self._refuse_conflicts()
 
+    @property
+    def uses_swap(self) -> bool:
+        """May anything be copied to the host or the disk?"""
+        return self.preemption is not PreemptionMode.RECOMPUTE or self.window_blocks > 0
+
     def _at_least(self, name: str, least: int) -> None:
         value = getattr(self, name)
         if value < least:

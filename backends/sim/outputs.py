@@ -41,12 +41,14 @@ class OutputModel(Protocol):
 class Lengths:
     """Lengths only, as a trace gives them; a length is dropped with its request."""
 
-    __slots__ = ("_following", "_lengths")
+    __slots__ = ("_following", "_keys", "_lengths")
     has_tokens = False
 
     def __init__(self) -> None:
         self._lengths: dict[int, int] = {}
         self._following: dict[int, Prompt] = {}
+        # Keys of following prompts that were asked for, by request and block size.
+        self._keys: dict[int, tuple[int, list[int]]] = {}
 
     def expect(self, request_id: int, output_tokens: int, following: Prompt | None = None) -> None:
         """The request's output will have `output_tokens` tokens; `following` is the session's next prompt, if known.
@@ -66,10 +68,17 @@ class Lengths:
     def forget(self, request_id: int) -> None:
         self._lengths.pop(request_id, None)
         self._following.pop(request_id, None)
+        self._keys.pop(request_id, None)
 
     def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:
         following = self._following.get(request_id)
-        return following.block_keys(block_size)[first:last] if following is not None else []
+        if following is None:
+            return []
+        size, keys = self._keys.get(request_id, (0, []))
+        if size != block_size:
+            keys = following.block_keys(block_size)
+            self._keys[request_id] = (block_size, keys)
+        return keys[first:last]
 
 
 class Script:

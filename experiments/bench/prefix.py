@@ -115,9 +115,8 @@ def lines(trace: Path) -> Iterator[str]:
     yield ""
     yield (
         f"Mooncake's conversation trace, {len(records):,} requests with {tokens / 1e6:.1f} M prompt tokens, on a pool "
-        f"of {POOL_PERCENT} % of its {TRACE_BLOCKS:,} blocks of {TRACE_BLOCK_TOKENS} tokens; policy fifo, "
-        f"256 sequences, 8,192 tokens a step, a constant cost. Median of {ROUNDS} rounds; reading the file is not "
-        "counted."
+        f"of {POOL_PERCENT} % of its {TRACE_BLOCKS:,} blocks of {TRACE_BLOCK_TOKENS} tokens; policy fifo, 256 "
+        f"sequences, 8,192 tokens a step, a constant cost. Median of {ROUNDS} rounds; reading the file is not counted."
     )
     yield ""
     yield "| tokens a block | requests/s of CPU time | bar | prompt tokens hit | blocks evicted |"

@@ -131,10 +131,11 @@ class View:
         """What computing an active sequence's known tokens again costs.
 
         They share a step with others, so a few tokens do not pay alone for reading all weights: they cost their part of
-        a chunk that keeps the device computing.
+        a step that is full, or as large as keeps the device computing.
         """
         tokens = owner.num_prompt_tokens + self.outputs(owner)
-        chunk_tokens = max(tokens, COMPUTE_BOUND_TOKENS)
+        full_tokens = min(self._core.config.max_num_batched_tokens, COMPUTE_BOUND_TOKENS)
+        chunk_tokens = max(tokens, full_tokens)
         return self._core.device.prefill_ns(chunk_tokens) * tokens // chunk_tokens
 
     def cached_tokens(self, sequence: Sequence) -> int:

@@ -59,7 +59,10 @@ class ThrottleUnlessFull(Throttle):
 
 
 class MakeRoom(Policy):
-    """Decoding rows give way to a newcomer that does not fit: those with the most blocks first, the last of equals."""
+    """Decoding rows give way to a newcomer that does not fit: those with the most blocks first, the last of equals.
+
+    For admission=prompt: it looks at blocks, not at commitments.
+    """
 
     name = "make_room"
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.conformance import harness
-from tests.conformance.made import made_case, readers, some_leave
+from tests.conformance.made import ask, made_case, readers, some_leave
 from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import FOLDER, cases
+from tests.conformance.texts import Texts
 
 
 def _end_ms(run: Recorder) -> float:
@@ -21,6 +22,17 @@ def test_d07_the_cache_changes_throughput_under_extreme_pressure_by_less_than_a_
     ends = {case.name: _end_ms(harness.run(case, leap=True)) for case in cases(FOLDER / "part1" / "D07.toml")}
     assert ends["with_cache"] == pytest.approx(ends["no_cache"], rel=0.2)
     assert min(ends.values()) >= 512 * 64 / 10
+
+
+@pytest.mark.parametrize("leap", [True, False])
+@pytest.mark.parametrize("fusion", ["none", "continue", "all"])
+def test_a_refused_head_that_a_new_prompt_makes_smaller_comes_in_with_the_next_plan(fusion: str, leap: bool) -> None:
+    """Both have one text. R1 lacks 4 blocks and 2 are free, until R0's first 3 can be found, within a tick."""
+    texts = Texts()
+    asks = (ask(0, texts.prompt([("text", 61)], ""), 20), ask(1, texts.prompt([("text", 51)], ""), 10))
+    run = harness.run(made_case(asks, {"blocks": 6}, {"prefix_cache": True, "fusion": fusion}), leap=leap)
+    assert run.lived["R1"].started_ns == (1_000_000 if fusion == "all" else 2_000_000)
+    assert run.lived["R1"].cached == 48
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -105,6 +105,37 @@ def test_049_a_copy_may_outlive_its_request(cancel_ms: int, ended_ms: int, leap:
     assert len(run.lived["A"].token_ns) == 40 and run.lived["A"].ended_ns == 50 * NS_PER_MS
 
 
+@pytest.mark.parametrize(("preemption", "swapped"), [("host", ["D:host"]), ("recompute", [])])
+def test_a_victim_that_has_just_got_a_block_gives_it_back_before_it_is_saved(
+    preemption: str, swapped: list[str]
+) -> None:
+    """In step 5 D gets a third block for its ninth token; then P lacks its fifth, and D goes with the two it filled."""
+    asks = (ask(0, 5, 12, name="D", priority=5), ask(1, 20, 1, NS_PER_MS, "P"))
+    setup = {"blocks": 7, "block_mib": 64, "copy_ms": 0.25}
+    config = {"block_size": 4, "max_num_batched_tokens": 6, "max_num_seqs": 4, "victim": "least_priority"}
+    space = {"swap_host_gib": 1} if preemption == "host" else {}
+    sizes = Sizes()
+    case = made_case(asks, setup, {**config, "preemption": preemption, **space})
+    run = harness.run(case, leap=True, observers=[sizes])
+    assert run.swapped == swapped and run.preempted == ([] if swapped else ["D"])
+    assert sizes.blocks == [2]
+    assert run.steps[4].tokens == {"P": 5}
+    assert {name: len(one.token_ns) for name, one in run.lived.items()} == {"D": 12, "P": 1}
+
+
+class Sizes:
+    """Blocks that each victim gave up."""
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        self.blocks.append(event.num_blocks)
+
+    def on_preempted(self, event: Preempted) -> None:
+        self.blocks.append(event.freed_blocks)
+
+
 class FailingLinks(Links):
     """Every copy of one kind fails at its end."""
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from reports.table import goodput, print_summary
-from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent, rate
+from reports.units import DASH, brief, duration, find, flatten, latency_row, number, percent, rate, size
 from tests.unit.made_run import MadeRun, empty_run, made_run
 
 
@@ -43,6 +43,39 @@ def test_everything_promised_is_printed() -> None:
         "note: A modelled trace, not an original.",
     ):
         assert words in text, words
+
+
+def test_cache_swap_and_faults_are_printed_where_the_run_had_them() -> None:
+    run = made_run(100)
+    for words in ("prefix cache", "swap ", "faults"):
+        assert words not in printed(run)
+    run.summary |= {
+        "cache": {"hit_tokens": 12_345, "hit_share": 0.374, "hit_tokens_on_return": 678, "cached_blocks": 90}
+        | {"evicted_blocks": 1_234},
+        "swap": {
+            "swapped_out": {"host": 7, "disk": 0},
+            "restored": 6,
+            "links": {"d2h": {"copies": 7, "bytes": 2_500_000_000, "busy_s": 0.1, "overlap_share": 0.25, "failed": 2}},
+            "far_block_reads": 55,
+        },
+        "faults": {"failed_steps": 3, "slow_steps": 0, "failed_copies": 2, "departures": 1, "device_lost_s": None},
+    }
+    text = printed(run, width=200)
+    for words in (
+        "12,345 tokens hit = 37.4 % of prompt tokens, 678 more on return; 90 blocks cached, 1,234 evicted",
+        "7 to host, 0 to disk, 6 restored",
+        "device to host: 7 copies, 2.50 GB in 100 ms, 25.0 % of it beside compute, 2 failed",
+        "55 blocks of windows read from disk by steps",
+        "3 failed steps, 2 failed copies, 1 departures",
+    ):
+        assert words in text, words
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (64_000_000, "64.0 MB"), (3e15, "3,000 TB")]
+)
+def test_bytes_have_the_largest_unit_that_fits(num_bytes: float, text: str) -> None:
+    assert size(num_bytes) == text and size(None) == DASH
 
 
 def test_a_partial_run_says_what_is_unfinished_and_leaves_out_reasons_that_nothing_had() -> None:
