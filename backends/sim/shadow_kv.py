@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as List
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from backends.sim.clock import SimClock
@@ -24,10 +25,10 @@ from backends.sim.shadow_states import EMPTY, SlotStates
 from backends.sim.shadow_witness import Witness
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
-from schedlab.events import Admitted, Resumed, StepDone
+from schedlab.events import EVENT_METHODS, Admitted, Resumed, StepDone
 from schedlab.invariants.violation import violation
 from schedlab.memory.blocks import blocks_for
-from schedlab.sequence import Sequence
+from schedlab.sequence import NOT_YET, Sequence
 
 
 class Arrival(NamedTuple):
@@ -62,7 +63,8 @@ class ShadowDevice(SimDevice):
         """Follow `core`, whose device this is, from before its first plan: its pool is replaced by one that poisons."""
         self._core = core
         core.pool = poisoning(core.pool, self.blocks.hand_out)
-        core.bus.add(self)
+        # Kinds of devices may have callbacks of their own that are named like events.
+        core.bus.add(SimpleNamespace(**{name: getattr(self, name) for name in EVENT_METHODS if hasattr(self, name)}))
 
     def launch(self, step: Step) -> StepTicket:
         begin_quanta = self._begin(step.after)
@@ -156,6 +158,10 @@ class ShadowDevice(SimDevice):
         return max([self.clock.now_quanta(), *map(self.links.end_quanta, after)])
 
     def _take_slot(self, sequence: Sequence) -> None:
+        """A slot begins anew. The scheduler lets nobody write to it before copies that still do have ended."""
+        for number, arrival in self._arrivals.items():
+            if arrival.slot == sequence.slot:
+                self._arrivals[number] = arrival._replace(slot=NOT_YET)
         witness = self._witnesses[sequence.request_id]
         witness.slot = sequence.slot
         digests = self.blocks.digests
@@ -213,10 +219,9 @@ class ShadowDevice(SimDevice):
 
     def _what_is_wrong(self, sequence: Sequence, held: list[int], wanted: list[int], far: list[Held]) -> str:
         """The first block that is not as it should be, or the slot."""
-        size = self._core.config.block_size
         index = next((at for at, right in enumerate(wanted) if at >= len(held) or held[at] != right), None)
         if index is None:
-            return f"slot {sequence.slot} holds another state than the {size} tokens of each block before leave"
+            return f"slot {sequence.slot} does not hold the state that the tokens read before leave"
         if index < len(far):
             place, found = "its place on disk", str(far[index])
         elif index < len(held):

@@ -17,10 +17,11 @@ class Witness:
     Attributes:
         deviation: 0 while everything read was right; else a hash of all that was read and was not. Everything that is
             sampled and written from then on depends on it.
+        output_digest: the sum of the values of the outputs that it has sampled.
         slot: where its state is or was last.
     """
 
-    __slots__ = ("_first_fault", "_output_digest", "content", "deviation", "num_outputs", "slot")
+    __slots__ = ("_first_fault", "content", "deviation", "num_outputs", "output_digest", "slot")
 
     def __init__(self, request: Request, outputs: OutputModel, block_size: int, *, per_tenant: bool) -> None:
         prompt_keys = request.prompt.block_keys(block_size)
@@ -30,7 +31,7 @@ class Witness:
         self.deviation = 0
         self.num_outputs = 0
         self.slot = NOT_YET
-        self._output_digest = 0
+        self.output_digest = 0
         self._first_fault = ""
 
     def value(self, first: int, last: int) -> int:
@@ -46,7 +47,7 @@ class Witness:
     def sample(self, count: int) -> None:
         """It samples its next `count` outputs."""
         first = self.content.num_prompt_tokens + self.num_outputs
-        self._output_digest = (self._output_digest + self.value(first, first + count)) & MASK
+        self.output_digest = (self.output_digest + self.value(first, first + count)) & MASK
         self.num_outputs += count
 
     def check(self, sequence: Sequence) -> None:
@@ -62,9 +63,9 @@ class Witness:
             )
         first = self.content.num_prompt_tokens
         alone = self.content.total(first, first + self.num_outputs)
-        if self._output_digest != alone:
+        if self.output_digest != alone:
             raise violation(
                 "outputs_equal_the_solo_run",
-                f"request {sequence.request_id}, {self.num_outputs} outputs with digest {self._output_digest:016x}, "
+                f"request {sequence.request_id}, {self.num_outputs} outputs with digest {self.output_digest:016x}, "
                 f"alone {alone:016x}; first at {self._first_fault}",
             )
