@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _normal(where: str, name: str, value: Any) -> Any:
     if name in _MAPPINGS:
         return _mapping(where, name, value)
     if name == "faults":
-        return dict(value) if isinstance(value, Mapping) else read_plan(Path(value))
+        return _faults(where, value)
     if name == "max_tokens":
         return str(value)
     if name == "rate_scale":
@@ -126,6 +127,14 @@ def _normal(where: str, name: str, value: Any) -> Any:
         kind = "a whole number" if _KINDS[name] is int else "a name or a path"
         raise UsageError(f"{where}{name} is {value!r}; give {kind}")
     return _text(where, name, str(value)) if _KINDS[name] is str else value
+
+
+def _faults(where: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not isinstance(value, str | PathLike):
+        raise UsageError(f"{where}faults is {value!r}; give a plan's file or its content")
+    return read_plan(Path(value))
 
 
 def _text(where: str, name: str, value: str) -> str:

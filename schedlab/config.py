@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from schedlab.errors import UsageError
@@ -120,6 +120,7 @@ class SchedulerConfig:
     snapshot_depth_weight: int = 0
 
     def __post_init__(self) -> None:
+        self._refuse_other_kinds()
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "max_model_len", "overcommit_percent"):
             self._at_least(name, 1)
         for name in (
@@ -145,6 +146,12 @@ class SchedulerConfig:
     def uses_swap(self) -> bool:
         """May anything be copied to the host or the disk?"""
         return self.preemption is not PreemptionMode.RECOMPUTE or self.window_blocks > 0
+
+    def _refuse_other_kinds(self) -> None:
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if type(value) is not kind:
+                raise UsageError(f"{field.name} is {value!r}; give a value of type {kind.__name__}")
 
     def _at_least(self, name: str, least: int) -> None:
         value = getattr(self, name)

@@ -7,8 +7,20 @@ class SchedlabError(Exception):
     """Base of every error that this project raises on purpose."""
 
 
+_LONGEST_MESSAGE = 1_500
+_LONGEST_END = 300
+
+
 class UsageError(SchedlabError):
-    """Bad input from a caller: a flag, a file, a field. The command line prints it as one line and exits with 2."""
+    """Bad input from a caller: a flag, a file, a field. The command line prints it as one line and exits with 2.
+
+    A value that it quotes may have any length; the message keeps its beginning and its end.
+    """
+
+    def __init__(self, message: str) -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE - _LONGEST_END]} [...] {message[-_LONGEST_END:]}"
+        super().__init__(message)
 
 
 class KvExhausted(SchedlabError):

@@ -104,8 +104,8 @@ def cells(line: str) -> list[str]:
 
 
 def columns_of(place: Place, line: str) -> list[str]:
-    """The column names in a header line; a name that stands twice is refused."""
-    columns = [name.strip() for name in cells(line)]
+    """The column names in a header line, as `read_head` reads them; a name that stands twice is refused."""
+    columns = [name.strip() for name in cells(line.strip())]
     twice = next((name for at, name in enumerate(columns) if name in columns[:at]), None)
     if twice is not None:
         place.refuse(_brief(twice) or "header", "this column stands twice in the header; leave one out")

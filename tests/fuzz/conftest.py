@@ -1,0 +1,3 @@
+"""The same settings of Hypothesis as the property tests."""
+
+from tests.property import conftest as conftest
