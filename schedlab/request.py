@@ -50,6 +50,11 @@ class Prompt:
     hash_ids: tuple[int, ...] | None = None
     hash_block_tokens: int = 0
 
+    @property
+    def has_keys(self) -> bool:
+        """Is anything known of its tokens but their number? If not, no block of it or of its outputs has a key."""
+        return self.hash_ids is not None
+
     def block_keys(self, block_size: int) -> list[int]:
         """Chained keys of the full blocks of `block_size` tokens; empty without block ids.
 

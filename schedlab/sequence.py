@@ -60,6 +60,7 @@ class Sequence:
         "finish_reason",
         "finished_ns",
         "first_token_ns",
+        "has_keys",
         "image",
         "immune_until_outputs",
         "joined_len",
@@ -89,7 +90,7 @@ class Sequence:
         "window",
     )
 
-    def __init__(self, request: Request, arrival_index: int, max_outputs: int) -> None:
+    def __init__(self, request: Request, arrival_index: int, max_outputs: int, *, has_keys: bool = False) -> None:
         self.request = request
         self.request_id = request.request_id
         self.arrival_index = arrival_index
@@ -99,6 +100,8 @@ class Sequence:
         self.num_computed = 0
         self.num_outputs = 0
         self.block_table: list[int] = []
+        # Can its blocks be found by what they hold? Without, none of the fields that follow is ever used.
+        self.has_keys = has_keys
         # Keys of its first full blocks, as far as they are known; None = not asked for yet.
         self.keys: list[int] | None = None
         self.published_blocks = 0

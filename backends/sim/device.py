@@ -120,14 +120,6 @@ class SimDevice:
 
     def pace_of(self, step: Step, start_quanta: int, most: int) -> Pace:
         """When the iterations of a step end, at most `most` of them."""
-        pace = self._compute_pace(step, start_quanta, most)
-        if step.decode is None or not step.decode.far_blocks:
-            return pace
-        # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
-        num_bytes = step.decode.far_blocks * self.facts.block_bytes
-        return slowed(pace, self.links.read_quanta(num_bytes, start_quanta))
-
-    def _compute_pace(self, step: Step, start_quanta: int, most: int) -> Pace:
         batch = step.decode
         rows = len(batch.rows) if batch is not None else 0
         context_tokens = batch.context_tokens if batch is not None else 0
@@ -135,10 +127,17 @@ class SimDevice:
         if batch is not None and batch.windowed is not None:
             windowed_tokens, growing_rows, holds = batch.windowed.sum(rows, batch.step)
             most = min(most, holds)
+        pace: Pace
         if step.chunks:
             chunks = [(start, num_tokens) for _, start, num_tokens, _ in step.chunks]
-            return ArithmeticPace(start_quanta, 1, self.cost.step_quanta(rows, context_tokens, chunks, windowed_tokens))
-        return self.cost.decode_pace(rows, context_tokens, start_quanta, most, windowed_tokens, growing_rows)
+            quanta = self.cost.step_quanta(rows, context_tokens, chunks, windowed_tokens)
+            pace = ArithmeticPace(start_quanta, 1, quanta)
+        else:
+            pace = self.cost.decode_pace(rows, context_tokens, start_quanta, most, windowed_tokens, growing_rows)
+        if batch is None or not batch.far_blocks:
+            return pace
+        # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
+        return slowed(pace, self.links.read_quanta(batch.far_blocks * self.facts.block_bytes, start_quanta))
 
     def _ring(self, alarm: Event) -> None:
         ticket = self._in_flight

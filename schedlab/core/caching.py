@@ -17,8 +17,9 @@ def cached_prefix(core: Scheduler, sequence: Sequence) -> list[int]:
     O(blocks of that beginning), and O(1) while the cache has not changed since the last time.
     """
     pool = core.pool
-    if not isinstance(pool, CachingBlockPool):
+    if not sequence.has_keys:
         return []
+    assert isinstance(pool, CachingBlockPool)
     version = pool.version + (core.snapshots.version if core.snapshots is not None else 0)
     if sequence.cached_prefix_version != version:
         sequence.cached_prefix_version = version
@@ -27,7 +28,7 @@ def cached_prefix(core: Scheduler, sequence: Sequence) -> list[int]:
 
 
 def take_prefix(core: Scheduler, sequence: Sequence) -> None:
-    """Start a sequence that has just got a seat behind its cached prefix."""
+    """Start a sequence with keys that has just got a seat behind its cached prefix."""
     found = cached_prefix(core, sequence)
     if core.snapshots is not None:
         core.snapshots.count_cut(sequence.num_found_blocks - len(found))
@@ -50,8 +51,9 @@ def take_prefix(core: Scheduler, sequence: Sequence) -> None:
 def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
     """Full blocks that a chunk has just computed can be found from now on."""
     pool, keys = core.pool, sequence.keys
-    if not keys or not isinstance(pool, CachingBlockPool):
+    if not keys:
         return
+    assert isinstance(pool, CachingBlockPool)
     full_blocks = min(sequence.num_computed // core.config.block_size, len(keys))
     if full_blocks > sequence.published_blocks:
         pool.publish(keys, sequence.block_table, sequence.published_blocks, full_blocks)
@@ -62,8 +64,7 @@ def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
 
 def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
     """The same for a sequence that gives up its blocks: those that outputs have filled, where the device knows keys."""
-    pool = core.pool
-    if not isinstance(pool, CachingBlockPool) or sequence.keys is None or (sequence.window and sequence.window.start):
+    if sequence.keys is None or (sequence.window and sequence.window.start):
         return
     learn_output_keys(core, sequence, sequence.num_computed // core.config.block_size)
     publish_prompt(core, sequence)
@@ -72,7 +73,8 @@ def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
 def learn_output_keys(core: Scheduler, sequence: Sequence, full_blocks: int) -> None:
     """Ask the device for the keys of the first `full_blocks` blocks that are not known yet."""
     pool, keys = core.pool, sequence.keys
-    if keys is not None and full_blocks > len(keys) and isinstance(pool, CachingBlockPool):
+    if keys is not None and full_blocks > len(keys):
+        assert isinstance(pool, CachingBlockPool)
         more = core.device.output_keys(sequence, len(keys), full_blocks, core.config.block_size)
         keys += pool.in_namespace(more, _namespace(core, sequence))
 

@@ -73,8 +73,11 @@ def _step(
     until_ns: int = FOREVER_NS,
 ) -> Step:
     """A step that waits for the copies that still read the blocks and slots it writes."""
-    readers, core.slot_readers = tuple(core.slot_readers), []
-    return Step(chunks, decode, repeat, until_ns, core.pool.take_tickets() + readers)
+    after = core.pool.take_tickets()
+    if core.slot_readers:
+        after += tuple(core.slot_readers)
+        core.slot_readers.clear()
+    return Step(chunks, decode, repeat, until_ns, after)
 
 
 def _run_length(core: Scheduler) -> tuple[int, int]:
@@ -131,7 +134,8 @@ def _chunk(core: Scheduler, sequence: Sequence, most: int, composed: list[Chunk]
         if not core.config.chunked_prefill:
             return None
         count = _aligned(core, start, count)
-    count = snapshots.cut_chunk(core, sequence, start, count)
+    if core.snapshots is not None:
+        count = snapshots.cut_chunk(core, sequence, start, count)
     blocks = blocks_for(start + count, core.config.block_size) - len(sequence.block_table)
     if blocks > core.pool.free_blocks and not _make_room_for_chunk(core, sequence, blocks, composed):
         return None
@@ -180,7 +184,8 @@ def commit(core: Scheduler, step: Step, result: StepResult) -> None:
         _announce(core, step, result, context_tokens, start_step, growth)
     if step.decode is not None:
         core.batch.newcomers.clear()
-        snapshots.after_decode(core)
+        if core.snapshot_schedule is not None:
+            snapshots.after_decode(core, core.snapshot_schedule)
         _end_rows(core, result)
     for chunk in step.chunks:
         _advance_chunk(core, chunk, result, now_ns)
@@ -252,8 +257,9 @@ def _advance_chunk(core: Scheduler, chunk: Chunk, result: StepResult, now_ns: in
     sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
     sequence.num_recomputed_tokens += max(0, min(end, sequence.recompute_until) - chunk.start)
     sequence.num_computed = end
-    publish_prompt(core, sequence)
-    snapshots.after_chunk(core, sequence)
+    if sequence.has_keys:
+        publish_prompt(core, sequence)
+        snapshots.after_chunk(core, sequence)
     if not chunk.samples:
         return
     reason = _sample(core, sequence, result, now_ns)

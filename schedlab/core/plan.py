@@ -93,7 +93,8 @@ def _drain_inbox(core: Scheduler) -> None:
 
 def _receive(core: Scheduler, request: Request) -> None:
     longest = core.config.max_model_len - request.prompt.num_tokens
-    sequence = Sequence(request, core.num_arrived, min(request.max_tokens, max(longest, 0)))
+    has_keys = core.config.prefix_cache and request.prompt.has_keys
+    sequence = Sequence(request, core.num_arrived, min(request.max_tokens, max(longest, 0)), has_keys=has_keys)
     core.num_arrived += 1
     reason = _why_never(core, request)
     if reason:
@@ -217,7 +218,7 @@ def _tokens_for_newcomers(core: Scheduler, composed: int) -> int:
 def _first_chunk(core: Scheduler, sequence: Sequence, tokens: int) -> int:
     """Tokens of its prompt that a sequence takes of `tokens`; 0 if it must go whole and does not fit."""
     left = sequence.num_known - sequence.num_computed
-    if sequence.state is State.PENDING:
+    if sequence.has_keys and sequence.state is State.PENDING:
         left -= len(cached_prefix(core, sequence)) * core.config.block_size
     if core.config.fusion is not Fusion.ALL:
         return left

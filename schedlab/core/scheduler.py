@@ -281,9 +281,12 @@ class Scheduler:
             self.waiting.remove(sequence)
         else:
             self.parked.remove(sequence)
-        swapping.drop_image(self, sequence)
-        windows.drop_window(self, sequence)
-        snapshots.drop(self, sequence)
+        if sequence.image is not None:
+            swapping.drop_image(self, sequence)
+        if sequence.window is not None:
+            windows.drop_window(self, sequence)
+        if self.snapshots is not None:
+            self.snapshots.drop(sequence.arrival_index)
         if self.ledger and self.ledger.holds(sequence):
             self.ledger.remove(sequence)
         self.ending.pop(sequence, None)
@@ -319,7 +322,8 @@ class Scheduler:
         reader = self.slots.claim(sequence)
         if reader is not None:
             self.slot_readers.append(reader)
-        caching.take_prefix(self, sequence)
+        if sequence.has_keys:
+            caching.take_prefix(self, sequence)
         sequence.reserved_blocks = self.view.prompt_blocks(sequence) - len(sequence.block_table)
         self.reserved_blocks += sequence.reserved_blocks
         self.prefilling[sequence] = None
@@ -328,7 +332,7 @@ class Scheduler:
 
     def unseat(self, sequence: Sequence) -> None:
         """An owner leaves its seat; its blocks are still in its table."""
-        if sequence in self.restoring and self.device.facts.state_bytes:
+        if self.restoring and sequence in self.restoring and self.device.facts.state_bytes:
             self.slots.keep_open(sequence.slot, self.restoring[sequence])
         self.slots.release(sequence)
         if sequence.state is State.ACTIVE:
@@ -344,15 +348,17 @@ class Scheduler:
 
     def _leave_content(self, sequence: Sequence, slot: int) -> None:
         """What a sequence has computed can be found by others before it gives up its blocks."""
-        caching.publish_outputs(self, sequence)
-        snapshots.leave(self, sequence, slot)
+        if sequence.has_keys:
+            caching.publish_outputs(self, sequence)
+            snapshots.leave(self, sequence, slot)
 
     def _free_table(self, sequence: Sequence) -> int:
-        ticket = self.restoring.pop(sequence, None)
+        ticket = self.restoring.pop(sequence, None) if self.restoring else None
         table = sequence.block_table
         freed_blocks = self.pool.release(table) if ticket is None else self.pool.release_after(table, ticket)
         sequence.block_table = []
-        caching.forget_prefix(sequence)
+        if sequence.has_keys:
+            caching.forget_prefix(sequence)
         return freed_blocks
 
     def _forget_computed(self, sequence: Sequence) -> None:

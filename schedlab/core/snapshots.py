@@ -76,11 +76,10 @@ def after_chunk(core: Scheduler, sequence: Sequence) -> None:
         _save(core, sequence, sequence.slot, sequence.request.session)
 
 
-def after_decode(core: Scheduler) -> None:
+def after_decode(core: Scheduler, schedule: SnapshotSchedule) -> None:
     """Iterations have ended: rows that filled so many blocks in one of them hold its state, each for itself."""
-    pool, schedule = core.snapshots, core.snapshot_schedule
-    if pool is None or schedule is None:
-        return
+    pool = core.snapshots
+    assert pool is not None
     for sequence, num_tokens in schedule.due():
         if not _is_whole(sequence) or num_tokens < pool.min_tokens:
             continue
@@ -103,12 +102,6 @@ def leave(core: Scheduler, sequence: Sequence, slot: int) -> None:
         pool.settle(sequence.arrival_index, keys[held.num_tokens // core.config.block_size - 1], _session(sequence))
     if _is_whole(sequence) and _can_be_saved(core, sequence, sequence.num_computed):
         _save(core, sequence, slot, _session(sequence))
-
-
-def drop(core: Scheduler, sequence: Sequence) -> None:
-    """A sequence ends: what it still holds for itself is lost."""
-    if core.snapshots is not None:
-        core.snapshots.drop(sequence.arrival_index)
 
 
 def _save(core: Scheduler, sequence: Sequence, slot: int, session: str) -> None:

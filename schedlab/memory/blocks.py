@@ -75,7 +75,7 @@ class BlockPool:
         """
         free = self._free
         if count > len(free):
-            raise KvExhausted(count, len(free))
+            self._empty(count - len(free))
         if count == 0:
             return []
         taken = free[: -count - 1 : -1]
@@ -128,20 +128,34 @@ class BlockPool:
         Raises:
             InvariantViolation: one of them is free already.
         """
-        references = self._references
-        free = self._free
-        before = len(free)
-        for block in reversed(blocks):
+        references, before = self._references, len(self._free)
+        leaving = blocks[::-1]
+        for block in leaving:
+            if references[block] != 1:
+                self._release_shared(leaving, leaving.index(block))
+                break
+            references[block] = 0
+        else:
+            self._free += leaving
+        if self._open:
+            self._sink(before)
+        return len(self._free) - before
+
+    def _release_shared(self, leaving: list[int], done: int) -> None:
+        """Release the blocks from the `done`-th on, some of which others hold too; those before have no holder now."""
+        references, free = self._references, self._free
+        free += leaving[:done]
+        for block in leaving[done:]:
             left = references[block] - 1
+            if left < 0:
+                raise InvariantViolation(f"block {block} is released but nobody holds it")
             references[block] = left
             if left == 0:
                 free.append(block)
-            elif left < 0:
-                references[block] = 0
-                raise InvariantViolation(f"block {block} is released but nobody holds it")
-        if self._open:
-            self._sink(before)
-        return len(free) - before
+
+    def _empty(self, missing: int) -> None:
+        """Make `missing` more blocks free, whole or not at all; here there are none to make so."""
+        raise KvExhausted(len(self._free) + missing, len(self._free))
 
     def _sink(self, first: int) -> None:
         """Of the stack from `first` up, move what an open copy reads to the bottom: it is the last to go out."""

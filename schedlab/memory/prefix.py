@@ -101,19 +101,6 @@ class CachingBlockPool(BlockPool):
                 self._num_idle -= 1
             references[block] += 1
 
-    def allocate(self, count: int) -> list[int]:
-        """Take `count` blocks, empty ones first, then idle ones from the head of the list.
-
-        Raises:
-            KvExhausted: fewer are there; nothing has changed.
-        """
-        short = count - len(self._free)
-        if short > 0:
-            if short > self._num_idle:
-                raise KvExhausted(count, self.free_blocks)
-            self._evict(short)
-        return super().allocate(count)
-
     def publish(self, keys: List[int], table: list[int], first: int, last: int) -> int:
         """Give blocks `first` .. `last - 1` of `table` their keys; they are full and computed.
 
@@ -141,11 +128,24 @@ class CachingBlockPool(BlockPool):
         Raises:
             InvariantViolation: one of them has no holder already.
         """
+        references, keys, bottom, before = self._references, self._keys, len(self._free), self.free_blocks
+        leaving = blocks[::-1]
+        for block in leaving:
+            if references[block] != 1 or keys[block] is not None:
+                self._release_shared(leaving, leaving.index(block))
+                break
+            references[block] = 0
+        else:
+            self._free += leaving
+        if self._open:
+            self._sink(bottom)
+        return self.free_blocks - before
+
+    def _release_shared(self, leaving: list[int], done: int) -> None:
         references, keys, free = self._references, self._keys, self._free
-        bottom = len(free)
-        following, previous, end = self._next, self._previous, self.total_blocks
-        before, num_idle = len(free) + self._num_idle, self._num_idle
-        for block in reversed(blocks):
+        following, previous, end, num_idle = self._next, self._previous, self.total_blocks, self._num_idle
+        free += leaving[:done]
+        for block in leaving[done:]:
             left = references[block] - 1
             if left < 0:
                 raise InvariantViolation(f"block {block} is released but nobody holds it")
@@ -160,16 +160,15 @@ class CachingBlockPool(BlockPool):
                     following[block] = end
                     num_idle += 1
         self._num_idle = num_idle
-        if self._open:
-            self._sink(bottom)
-        return len(free) + num_idle - before
 
-    def _evict(self, count: int) -> None:
-        """Make the `count` least recently used idle blocks empty, in an order that hands the oldest out first."""
+    def _empty(self, missing: int) -> None:
+        """Make the `missing` least recently used idle blocks empty, in an order that hands the oldest out first."""
+        if missing > self._num_idle:
+            raise KvExhausted(len(self._free) + missing, self.free_blocks)
         known, keys, following, end = self._blocks, self._keys, self._next, self.total_blocks
         evicted = []
         block = following[end]
-        for _ in range(count):
+        for _ in range(missing):
             key = keys[block]
             assert key is not None
             del known[key]
@@ -178,13 +177,13 @@ class CachingBlockPool(BlockPool):
             block = following[block]
         following[end] = block
         self._previous[block] = end
-        self._num_idle -= count
+        self._num_idle -= missing
         evicted.reverse()
         # Empty blocks go first, so what is evicted lies below them on the stack.
         self._free[:0] = evicted
         if self._open:
             self._num_open_empty += sum(block in self._open for block in evicted)
-        self._num_evicted += count
+        self._num_evicted += missing
         self.version += 1
 
     def _is_empty(self, block: int) -> bool:

@@ -46,7 +46,9 @@ class SlotTable:
         """
         if sequence.slot != NOT_YET:
             raise InvariantViolation(f"{sequence} has slot {sequence.slot} already")
-        slot = self._take_closed(self.num_slots)
+        slot: int | None = None
+        if self._free:
+            slot = heappop(self._free) if not self._open else self._take_closed(self.num_slots)
         if slot is None and self._num_used_ever < self.num_slots:
             slot = self._num_used_ever
             self._num_used_ever += 1
@@ -56,7 +58,7 @@ class SlotTable:
             raise InvariantViolation(f"all {self.num_slots} slots are owned")
         self._owners[slot] = sequence
         sequence.slot = slot
-        return self._open.pop(slot, None)
+        return self._open.pop(slot, None) if self._open else None
 
     def release(self, sequence: Sequence) -> None:
         """Take a sequence's slot away.

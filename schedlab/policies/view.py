@@ -105,7 +105,7 @@ class View:
 
         One with an image needs room for its next token too, or it might leave again as it came.
         """
-        if sequence.image is not None:
+        if sequence.image is not None or not sequence.has_keys:
             return self.prompt_blocks(sequence)
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
