@@ -17,6 +17,7 @@ from schedlab.errors import UsageError
 from schedlab.events import (
     Admitted,
     Arrived,
+    CacheReset,
     Finished,
     FirstToken,
     Growth,
@@ -107,6 +108,9 @@ class EventLog:
         error = f',"error":{json.dumps(sequence.error)}' if sequence.error else ""
         rest = f',"outputs":{sequence.num_outputs},"why":"{event.reason.value}"{error}'
         self._write(_line(event.now_ns, "finished", sequence.request_id, rest))
+
+    def on_cache_reset(self, event: CacheReset) -> None:
+        self._write(f'{{"t":{event.now_ns},"ev":"cache_reset","done":{"true" if event.done else "false"}}}\n')
 
     def on_step_done(self, event: StepDone) -> None:
         self._write("".join(_iterations(event)))

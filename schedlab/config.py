@@ -77,6 +77,8 @@ class SchedulerConfig:
             = whichever of them takes the least time as the links and the device stand.
         swap_host_gib, swap_disk_gib: room per GPU for swapped-out content; a full disk falls back on the host, a full
             host on recomputing.
+        swap_at_admission: a newcomer that lacks blocks may have active sequences swapped out, chosen as `victim` says,
+            while nobody waits for a return: who leaves for a newcomer is back before the next one does.
         window_blocks: a decoding sequence keeps so many of its newest blocks on the device and the others on disk; 0 =
             all on the device.
         prefix_cache: blocks keep their content after their holders have gone, for prompts that begin alike.
@@ -110,6 +112,7 @@ class SchedulerConfig:
     preemption: PreemptionMode = PreemptionMode.RECOMPUTE
     swap_host_gib: int = 0
     swap_disk_gib: int = 0
+    swap_at_admission: bool = False
     window_blocks: int = 0
     prefix_cache: bool = False
     cache_per_tenant: bool = False
@@ -174,6 +177,15 @@ class SchedulerConfig:
                 f"max_num_batched_tokens ({self.max_num_batched_tokens})"
             )
         self._refuse_idle_swap_space()
+        if self.swap_at_admission and self.preemption is PreemptionMode.RECOMPUTE:
+            raise UsageError(
+                "swap_at_admission swaps sequences out, and preemption=recompute never does; choose another"
+            )
+        if self.swap_at_admission and self.admission is AdmissionRule.COMMIT:
+            raise UsageError(
+                "swap_at_admission needs admission=prompt: with commit a newcomer takes its blocks as it computes its "
+                "prompt, from whoever `victim` names"
+            )
         if self.cache_per_tenant and not self.prefix_cache:
             raise UsageError("cache_per_tenant parts the prefix cache, and prefix_cache is off; leave one of them out")
         if self.snapshot_slots and not self.prefix_cache:

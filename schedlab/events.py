@@ -19,6 +19,7 @@ from schedlab.sequence import Sequence
 
 # Why a swapped-out sequence is computed again after all: nobody chose it.
 IMAGE_LOST, RESTORE_FAILED = "image lost", "restore failed"
+RESET = "cache reset"
 
 
 class Arrived(NamedTuple):
@@ -142,6 +143,13 @@ class Finished(NamedTuple):
     reason: FinishReason
 
 
+class CacheReset(NamedTuple):
+    """Somebody asked to empty the prefix cache; `done` unless blocks were in use."""
+
+    now_ns: int
+    done: bool
+
+
 EVENT_METHODS: dict[str, type[tuple[Any, ...]]] = {
     "on_arrived": Arrived,
     "on_refused": Refused,
@@ -154,6 +162,7 @@ EVENT_METHODS: dict[str, type[tuple[Any, ...]]] = {
     "on_step_done": StepDone,
     "on_first_token": FirstToken,
     "on_finished": Finished,
+    "on_cache_reset": CacheReset,
 }
 
 
@@ -174,6 +183,7 @@ class EventBus:
     on_step_done: list[Callable[[StepDone], None]]
     on_first_token: list[Callable[[FirstToken], None]]
     on_finished: list[Callable[[Finished], None]]
+    on_cache_reset: list[Callable[[CacheReset], None]]
 
     def __init__(self) -> None:
         self.wants_growth = False

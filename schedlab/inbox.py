@@ -28,11 +28,20 @@ class CopyDone(NamedTuple):
     error: str = ""
 
 
+class ResetCache(NamedTuple):
+    """What the prefix cache holds is of no use any more, as after a change of weights.
+
+    It is refused while any block is in use, unless `preempt_running`: then all who own something start over.
+    """
+
+    preempt_running: bool = False
+
+
 class Close(NamedTuple):
     """Nothing will follow."""
 
 
-Message = Submit | Cancel | CopyDone | Close
+Message = Submit | Cancel | CopyDone | ResetCache | Close
 
 
 class Delivery(NamedTuple):

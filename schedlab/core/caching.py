@@ -63,7 +63,10 @@ def publish_prompt(core: Scheduler, sequence: Sequence) -> None:
 
 
 def publish_outputs(core: Scheduler, sequence: Sequence) -> None:
-    """The same for a sequence that gives up its blocks: those that outputs have filled, where the device knows keys."""
+    """The same for a sequence that gives up its blocks: those that outputs have filled, where the device knows keys.
+
+    Never for one that ends with an error. What it published before are blocks of steps that succeeded.
+    """
     if sequence.keys is None or (sequence.window and sequence.window.start):
         return
     learn_output_keys(core, sequence, sequence.num_computed // core.config.block_size)

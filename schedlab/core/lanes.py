@@ -52,6 +52,8 @@ def _decode(core: Scheduler, *, with_chunks: bool) -> Step | None:
     if len(growing) > core.pool.free_blocks:
         make_room_for_decoding(core)
         growing = core.batch.growing(0)
+        if len(growing) > core.pool.free_blocks:
+            return None
     core.in_flight_growing = list(growing)
     for sequence, block in zip(growing, core.pool.allocate(len(growing)), strict=True):
         sequence.block_table.append(block)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedlab.config import Fusion
 from schedlab.core.caching import cached_prefix
+from schedlab.core.reset import reset_cache
 from schedlab.core.swapping import copy_ended
-from schedlab.core.windows import slide
+from schedlab.core.windows import is_freeing, slide
 from schedlab.events import Arrived, Refused
-from schedlab.inbox import Cancel, Close, CopyDone, Submit
+from schedlab.inbox import Cancel, Close, CopyDone, ResetCache, Submit
 from schedlab.memory.blocks import blocks_for
 from schedlab.request import FinishReason, Request
 from schedlab.sequence import Sequence, State
@@ -86,6 +87,8 @@ def _drain_inbox(core: Scheduler) -> None:
             _cancel(core, message.request_id)
         elif isinstance(message, Close):
             core.inbox.closed = True
+        elif isinstance(message, ResetCache):
+            reset_cache(core, preempt_running=message.preempt_running)
         else:
             assert isinstance(message, CopyDone)
             copy_ended(core, message.ticket, message.error)
@@ -145,13 +148,18 @@ def _end_overdue(core: Scheduler) -> None:
 
 
 def make_room_for_decoding(core: Scheduler) -> bool:
-    """Preempt until the next iteration's new blocks are free; tells whether anyone had to go."""
+    """Preempt until the next iteration's new blocks are free; tells whether anyone had to go.
+
+    A row that is alone in the pool waits for the copies of its window, if there are any.
+    """
     batch, evicted = core.batch, False
     while len(batch.growing(0)) > core.pool.free_blocks:
         if core.ending:
             core.retire()
             continue
         if len(batch.rows) + len(core.prefilling) + len(core.restoring) == 1:
+            if is_freeing(core):
+                break
             _end_too_large(core, next(iter(batch.rows)))
             break
         core.give_way(core.policy.yield_(core.view, list(core.view.owners())), "decode")

@@ -160,7 +160,7 @@ class Scheduler:
         due_ns = self.deadlines[0][0] if self.deadlines else FOREVER_NS
         if self.sequences and (stable_until_ns := self.policy.stable_until_ns(self.view)) > now_ns:
             due_ns = min(due_ns, stable_until_ns)
-        if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed and not self.copies:
+        if due_ns >= FOREVER_NS and self.sequences and self.inbox.closed and not self.copies and not self.offloads:
             raise Stalled(self.why_stalled())
         return due_ns
 
@@ -221,7 +221,7 @@ class Scheduler:
         for notify in self.bus.on_preempted:
             notify(Preempted(self.device.now_ns(), sequence, freed_blocks, reason))
 
-    def compute_again(self, sequence: Sequence) -> None:
+    def compute_again(self, sequence: Sequence, reason: str = IMAGE_LOST) -> None:
         """The content of a swapped-out sequence is lost; it waits on as one that was preempted."""
         self.parked.remove(sequence)
         self._forget_computed(sequence)
@@ -230,7 +230,7 @@ class Scheduler:
         self.changes += 1
         self.progress = True
         for notify in self.bus.on_preempted:
-            notify(Preempted(self.device.now_ns(), sequence, 0, IMAGE_LOST))
+            notify(Preempted(self.device.now_ns(), sequence, 0, reason))
 
     def park(self, sequence: Sequence, state: State) -> None:
         """A sequence without seat and blocks waits for its return."""
@@ -332,6 +332,8 @@ class Scheduler:
 
     def unseat(self, sequence: Sequence) -> None:
         """An owner leaves its seat; its blocks are still in its table."""
+        if sequence.window is not None:
+            windows.leave(self, sequence)
         if self.restoring and sequence in self.restoring and self.device.facts.state_bytes:
             self.slots.keep_open(sequence.slot, self.restoring[sequence])
         self.slots.release(sequence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlab.device import CopyKind, CopyOp
+from schedlab.memory.prefix import CachingBlockPool
 from schedlab.memory.swap import Tier
 from schedlab.memory.window import Window
 from schedlab.sequence import Sequence
@@ -21,13 +22,25 @@ def slide(core: Scheduler) -> None:
 
     A row whose copies are late, or for which the disk has no room, keeps more than its share; it is never in error.
     """
-    share = core.config.window_blocks
+    # Alone in a full pool a row needs a place for its next block: its share is never the whole pool.
+    share = min(core.config.window_blocks, core.pool.total_blocks - AHEAD_BLOCKS)
     for sequence in core.batch.rows:
         total = len(sequence.block_table) + (sequence.window.start if sequence.window else 0)
         if total + AHEAD_BLOCKS > share:
             # The newest block is still written to.
             _offload(core, sequence, min(total + AHEAD_BLOCKS - share, total - 1))
             _release(core, sequence, total - share)
+
+
+def is_freeing(core: Scheduler) -> bool:
+    """Is a copy under way whose end lets a block of a decode row leave the device?"""
+    return any(row.window is not None and row.window.has_open_copies for row in core.batch.rows)
+
+
+def leave(core: Scheduler, sequence: Sequence) -> None:
+    """A sequence gives up its blocks: those whose beginning has left before are hidden too."""
+    if sequence.window is not None and sequence.window.start:
+        _hide(core, sequence, len(sequence.block_table))
 
 
 def offload_ended(core: Scheduler, window: Window, error: str) -> None:
@@ -65,8 +78,16 @@ def _release(core: Scheduler, sequence: Sequence, excess: int) -> None:
     assert window is not None
     leaving = min(excess, window.offloaded) - window.start
     if leaving > 0:
+        _hide(core, sequence, leaving)
         core.pool.release(sequence.block_table[:leaving])
         del sequence.block_table[:leaving]
         window.start += leaving
         core.batch.far_blocks += leaving
         core.changes += 1
+
+
+def _hide(core: Scheduler, sequence: Sequence, count: int) -> None:
+    """Nobody finds the first blocks of a table any more, but where others hold them; so idle blocks stay in order."""
+    if sequence.has_keys:
+        assert isinstance(core.pool, CachingBlockPool)
+        core.pool.hide(sequence.block_table[:count])

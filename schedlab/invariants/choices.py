@@ -7,7 +7,7 @@ from collections.abc import Sequence as List
 from typing import TYPE_CHECKING, Any
 
 from schedlab.config import AdmissionRule, VictimRule
-from schedlab.events import IMAGE_LOST, RESTORE_FAILED, Preempted
+from schedlab.events import IMAGE_LOST, RESET, RESTORE_FAILED, Preempted
 from schedlab.invariants.violation import violation
 from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
@@ -81,7 +81,7 @@ def check_victim(core: Scheduler, event: Preempted, outputs: int) -> None:
         raise violation(
             "victim_keeps_its_outputs", f"{event.sequence}: {event.sequence.num_outputs}, counted {outputs}"
         )
-    nobody_chose = event.reason in ("priority", IMAGE_LOST, RESTORE_FAILED)
+    nobody_chose = event.reason in ("priority", IMAGE_LOST, RESTORE_FAILED, RESET)
     if nobody_chose or type(core.policy).yield_ is not Policy.yield_:
         return
     others = list(core.view.owners() if event.reason == "decode" else core.batch.rows)

@@ -21,8 +21,9 @@ KEY_BITS = 192
 class CachingBlockPool(BlockPool):
     """Block ids with reference counts, of which the idle ones (known key, no holder) are reclaimed when needed.
 
-    Law: whoever holds a block holds the blocks before it in the chain, so an idle block's successors are idle too and
-    lie before it in the list. `publish` keeps it by replacing a late duplicate by the block that has the key already.
+    Law: idle successors of an idle block lie before it in the list. It holds since whoever holds a block holds the
+    blocks before it in the chain: `publish` replaces a late duplicate by the block that has the key already, and who
+    lets go of a beginning alone (a sliding window) hides it, and later the rest.
     """
 
     __slots__ = ("_blocks", "_keys", "_namespaces", "_next", "_num_evicted", "_num_idle", "_previous", "version")
@@ -121,6 +122,22 @@ class CachingBlockPool(BlockPool):
                 replaced += 1
         self.version += 1
         return replaced
+
+    def hide(self, blocks: List[int]) -> None:
+        """Nobody can find those of `blocks` any more that only one holds."""
+        for block in blocks:
+            key = self._keys[block]
+            if key is not None and self._references[block] == 1:
+                self._keys[block] = None
+                del self._blocks[key]
+        self.version += 1
+
+    def reset(self) -> bool:
+        """Forget what every block holds; False, and nothing is changed, while anybody holds one."""
+        if self.used_blocks:
+            return False
+        self._empty(self._num_idle)
+        return True
 
     def release(self, blocks: list[int]) -> int:
         """Take one reference from each of `blocks` (a table, first block first); returns how many nobody holds now.

@@ -167,6 +167,11 @@ class SnapshotPool:
         if (snapshot := self._by_owner.get(owner)) is not None:
             self._remove(snapshot)
 
+    def reset(self) -> None:
+        """Forget all of them."""
+        for snapshot in self.snapshots():
+            self._remove(snapshot)
+
     def _displace(self, session: str, num_tokens: int) -> None:
         """A new tail removes the session's former entries but a sibling."""
         for former in list(self._by_session.get(session, ())):

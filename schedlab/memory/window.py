@@ -20,3 +20,8 @@ class Window:
     offloaded: int = 0
     requested: int = 0
     is_stuck: bool = False
+
+    @property
+    def has_open_copies(self) -> bool:
+        """Will a block be safe on disk by itself?"""
+        return self.requested > self.offloaded and not self.is_stuck

@@ -50,8 +50,22 @@ class Policy:
         return self._fits_prompt(view, view.missing_blocks(sequence))
 
     def make_way(self, view: View, sequence: Sequence) -> List[Sequence]:
-        """Owners to preempt so that a refused `sequence` can come in; all of them or none."""
-        return ()
+        """Owners that leave so that a refused `sequence` can come in; all of them or none.
+
+        This default is swap-out at admission where the configuration has it: active sequences in the order of the
+        victim rule, none that is immune, and only as many as the host or the disk has room for.
+        """
+        if not self.config.swap_at_admission or view.num_parked or not view.free_seats:
+            return ()
+        missing_blocks = view.missing_blocks(sequence) + self.config.watermark_blocks
+        missing_blocks -= view.free_blocks - view.reserved_blocks
+        left, victims = self._swappable(view), list[Sequence]()
+        while missing_blocks > 0 and left:
+            victim = self.yield_(view, left)
+            left.remove(victim)
+            victims.append(victim)
+            missing_blocks -= len(victim.block_table)
+        return victims if missing_blocks <= 0 and view.has_swap_room(victims) else ()
 
     def yield_(self, view: View, candidates: Iterable[Sequence]) -> Sequence:
         """Who of `candidates` (never empty) gives up its blocks, now that a step cannot have those it needs?"""
@@ -94,6 +108,16 @@ class Policy:
         blocks only get fewer, must not say more than it knows; this default says nothing.
         """
         return view.now_ns
+
+    def _swappable(self, view: View) -> list[Sequence]:
+        """Active sequences that are not immune, and that the host or the disk suits better than computing again."""
+        return [
+            owner
+            for owner in view.owners()
+            if owner.state is State.ACTIVE
+            and view.outputs(owner) >= owner.immune_until_outputs
+            and self.give_up(view, owner) is not PreemptionMode.RECOMPUTE
+        ]
 
     def _fits_prompt(self, view: View, needed_blocks: int) -> bool:
         if view.free_seats == view.config.max_num_seqs:

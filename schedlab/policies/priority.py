@@ -33,6 +33,8 @@ class Priority(StaticPolicy):
             raise UsageError(
                 "evict needs resume=in_line: with resume=smallest the evicted stay committed and free nothing"
             )
+        if evict and config.swap_at_admission:
+            raise UsageError("evict and swap_at_admission both choose who leaves for a newcomer; leave one of them out")
         self._aging_micro = round(aging_per_s * MICRO)
         self._evict = evict
 
@@ -41,7 +43,7 @@ class Priority(StaticPolicy):
 
     def make_way(self, view: View, sequence: Sequence) -> List[Sequence]:
         if not self._evict:
-            return ()
+            return super().make_way(view, sequence)
         less_important = sorted(
             (owner for owner in view.owners() if owner.request.priority > sequence.request.priority),
             key=lambda owner: (-owner.request.priority, -owner.admission_index),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as List
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from schedlab.config import SchedulerConfig
@@ -110,6 +112,11 @@ class View:
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
+    def has_swap_room(self, owners: List[Sequence]) -> bool:
+        """Would the images of all these active sequences fit into one tier together?"""
+        num_bytes = sum(image_bytes(self._core, owner) for owner in owners)
+        return any(self._core.swap.has_room(tier, num_bytes) for tier in Tier)
+
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
         """What copying an active sequence to `tier` and back costs, as the links stand; None without room there.
 
@@ -128,15 +135,22 @@ class View:
         return out_ns + rest_ns * len(owner.block_table) // core.pool.total_blocks
 
     def recompute_ns(self, owner: Sequence) -> int:
-        """What computing an active sequence's known tokens again costs.
+        """What computing an active sequence's known tokens again costs, without those whose blocks others hold too.
 
-        They share a step with others, so a few tokens do not pay alone for reading all weights: they cost their part of
-        a step that is full, or as large as keeps the device computing.
+        Its own blocks go to those who need room now, so the cache will not have them. The tokens share a step with
+        others, so a few do not pay alone for reading all weights: they cost their part of a step that is full, or as
+        large as keeps the device computing.
         """
-        tokens = owner.num_prompt_tokens + self.outputs(owner)
+        tokens = owner.num_prompt_tokens + self.outputs(owner) - self._shared_tokens(owner)
         full_tokens = min(self._core.config.max_num_batched_tokens, COMPUTE_BOUND_TOKENS)
         chunk_tokens = max(tokens, full_tokens)
         return self._core.device.prefill_ns(chunk_tokens) * tokens // chunk_tokens
+
+    def _shared_tokens(self, owner: Sequence) -> int:
+        """Tokens in the blocks at the beginning of a table that others hold too. O(those)."""
+        references = self._core.pool.references
+        shared_blocks = sum(1 for _ in takewhile(lambda block: references(block) > 1, owner.block_table))
+        return shared_blocks * self._core.config.block_size
 
     def cached_tokens(self, sequence: Sequence) -> int:
         """Known tokens of a waiting or preempted sequence that the prefix cache has."""

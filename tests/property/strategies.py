@@ -96,11 +96,13 @@ def _memory_rules(draw: st.DrawFn, commit: bool) -> dict[str, Any]:
     window_blocks = 0 if commit else draw(st.sampled_from((0, 0, 1, 2, 5)))
     host, disk = draw(st.sampled_from(TIER_SIZES[preemption]))
     prefix_cache = draw(st.booleans())
+    can_swap = preemption is not PreemptionMode.RECOMPUTE and not commit
     return {
         "preemption": preemption,
         "swap_host_gib": host,
         "swap_disk_gib": max(disk, draw(st.integers(1, 2))) if window_blocks else disk,
         "window_blocks": window_blocks,
+        "swap_at_admission": can_swap and draw(st.booleans()),
         "prefix_cache": prefix_cache,
         "cache_per_tenant": prefix_cache and draw(st.booleans()),
     }
@@ -113,7 +115,8 @@ def policies(draw: st.DrawFn, config: SchedulerConfig, unit_ns: int) -> PolicyFa
     if kind == "slai":
         return partial(_slai, patience_ns=draw(st.integers(1, 6)) * unit_ns)
     if kind == "priority":
-        evict = config.resume is ResumeRule.IN_LINE and draw(st.booleans())
+        can_evict = config.resume is ResumeRule.IN_LINE and not config.swap_at_admission
+        evict = can_evict and draw(st.booleans())
         return partial(Priority, aging_per_s=draw(st.sampled_from((0.0, 0.5, 9e5))), evict=evict)
     if kind == "moody":
         return partial(Moody, seed=draw(st.integers(0, 99)))
