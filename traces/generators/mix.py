@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from schedlab.errors import UsageError
 from traces.generators.arrivals import Gamma
+from traces.generators.drawn import DrawnTrace
 from traces.generators.lengths import Lengths
-from traces.generators.params import check_draw, positive
-from traces.lineage import Lineage
+from traces.generators.params import positive
 from traces.record import TraceRecord
-from traces.report import ReadReport
-from traces.trace import TraceStats, checked_span, scan_records
 
 # Each client keeps a chunk of its requests in memory.
 MOST_CLIENTS = 1_000
@@ -51,49 +48,21 @@ class Mix:
         return [self.rate * weight / total for weight in weights]
 
 
-class ClientMix:
-    """Requests of a mix, tenant by tenant on streams of their own; see `Trace` for the contract."""
-
-    format = "model"
-    is_model = True
-    closed_loop = False
+class ClientMix(DrawnTrace):
+    """Requests of a mix, tenant by tenant on streams of their own."""
 
     def __init__(self, mix: Mix, lengths: Lengths, rows: int, seed: int, notes: tuple[str, ...] = ()) -> None:
-        check_draw(rows, seed)
-        self.name = "clients"
+        super().__init__("clients", rows, seed, notes)
         self._mix = mix
         self._lengths = lengths
-        self._rows = rows
-        self._seed = seed
-        self._notes = notes
-        self._stats: TraceStats | None = None
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the canonical JSON of every parameter, seed and rows included."""
-        params = {"mix": asdict(self._mix), "lengths": self._lengths.params(), "rows": self._rows, "seed": self._seed}
-        return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-    @property
-    def lineage(self) -> Lineage:
-        """It is its own source."""
-        return Lineage(self.name, self.sha256)
-
-    @property
-    def report(self) -> ReadReport:
-        """All rows are kept; the notes say what they were drawn from."""
-        return ReadReport(self.format, self.name, self._rows, self._rows, notes=list(self._notes))
-
-    def scan(self) -> TraceStats:
-        """The facts of the trace, from one pass; later calls cost nothing."""
-        if self._stats is None:
-            self._stats = checked_span(self.name, scan_records(self.records()))
-        return self._stats
+    def params(self) -> dict[str, Any]:
+        return {"mix": asdict(self._mix), "lengths": self._lengths.params()}
 
     def records(self) -> Iterator[TraceRecord]:
         """The same requests on every call, ties to the lowest client."""
         streams = [self._client(number, rate) for number, rate in enumerate(self._mix.rates())]
-        return islice(heapq.merge(*streams, key=itemgetter(0)), self._rows)
+        return islice(heapq.merge(*streams, key=itemgetter(0)), self.rows)
 
     def _client(self, number: int, rate: float) -> Iterator[TraceRecord]:
         seeds = np.random.SeedSequence([self._seed, number]).spawn(2)

@@ -2,70 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from traces.generators.arrivals import Arrivals
+from traces.generators.drawn import DrawnTrace
 from traces.generators.lengths import Lengths
-from traces.generators.params import check_draw
-from traces.lineage import Lineage
 from traces.record import TraceRecord
-from traces.report import ReadReport
-from traces.trace import TraceStats, checked_span, scan_records
 
 
-class SyntheticTrace:
-    """Modelled requests, drawn chunk by chunk; see `Trace` for the contract.
+class SyntheticTrace(DrawnTrace):
+    """Modelled requests, drawn chunk by chunk.
 
     Gaps and lengths come from streams of their own (PCG64), so that the first n rows are the same however many are
     asked for.
     """
 
-    format = "model"
-    is_model = True
-    closed_loop = False
-
     def __init__(
         self, name: str, arrivals: Arrivals, lengths: Lengths, rows: int, seed: int, notes: tuple[str, ...] = ()
     ) -> None:
-        check_draw(rows, seed)
-        self.name = name
-        self.rows = rows
+        super().__init__(name, rows, seed, notes)
         self._arrivals = arrivals
         self._lengths = lengths
-        self._seed = seed
-        self._notes = notes
-        self._stats: TraceStats | None = None
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the canonical JSON of every parameter, seed and rows included."""
-        params = {
-            "arrivals": self._arrivals.params(),
-            "lengths": self._lengths.params(),
-            "rows": self.rows,
-            "seed": self._seed,
-        }
-        return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-    @property
-    def lineage(self) -> Lineage:
-        """It is its own source."""
-        return Lineage(self.name, self.sha256)
-
-    @property
-    def report(self) -> ReadReport:
-        """All rows are kept; the notes say where the model comes from."""
-        return ReadReport(self.format, self.name, self.rows, self.rows, notes=list(self._notes))
-
-    def scan(self) -> TraceStats:
-        """The facts of the trace, from one pass; later calls cost nothing."""
-        if self._stats is None:
-            self._stats = checked_span(self.name, scan_records(self.records()))
-        return self._stats
+    def params(self) -> dict[str, Any]:
+        return {"arrivals": self._arrivals.params(), "lengths": self._lengths.params()}
 
     def records(self) -> Iterator[TraceRecord]:
         """The same requests on every call."""
