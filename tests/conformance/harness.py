@@ -1,4 +1,4 @@
-"""Runs a scenario on a simulated device with a constant cost, under the laws that hold for every run."""
+"""Runs a scenario on a device in virtual time with a constant cost, under the laws that hold for every run."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from simpy.events import Event
 
 from backends.sim.clock import SimClock
 from backends.sim.costs.constant import Constant
-from backends.sim.device import SimDevice
-from backends.sim.links import DEFAULT_LINKS, CopyTicket, Links, LinkSpec
+from backends.sim.links import DEFAULT_LINKS, Links, LinkSpec
 from backends.sim.outputs import ENDLESS, Lengths, OutputModel, Script
 from backends.sim.process import SimProcess
 from experiments.event_log import EventLog
 from schedlab.config import SchedulerConfig
 from schedlab.core.plan import Plan
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import CopyOp, DeviceFacts, Ticket
+from schedlab.device import DeviceFacts, Ticket
 from schedlab.inbox import Cancel, Close, Delivery, Inbox, Message, Submit
 from schedlab.invariants import Checker
 from schedlab.policies.base import Policy
 from schedlab.policies.presets import find_preset
 from schedlab.policies.registry import find_policy
 from tests.conformance import laws
+from tests.conformance.devices import DEVICES, STRICTEST, attach
 from tests.conformance.policies import POLICIES
 from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import NS_PER_MS, Ask, Case
@@ -42,18 +42,6 @@ class KeptLengths(Lengths):
 
     def forget(self, request_id: int) -> None:
         return None
-
-
-class WatchedDevice(SimDevice):
-    """Tells an observer of copies."""
-
-    watch: Recorder | None = None
-
-    def copy(self, op: CopyOp) -> CopyTicket:
-        ticket = super().copy(op)
-        if self.watch is not None:
-            self.watch.copied(op, ticket.start_quanta, ticket.end_quanta)
-        return ticket
 
 
 class WatchedScheduler(Scheduler):
@@ -109,10 +97,13 @@ def configuration(case: Case) -> SchedulerConfig:
     return SchedulerConfig(**{**fields, **_parsed(case.config)})
 
 
-def run(case: Case, *, leap: bool, log: Path | None = None, observers: Iterable[object] = ()) -> Recorder:
+def run(
+    case: Case, *, leap: bool, device: str = STRICTEST, log: Path | None = None, observers: Iterable[object] = ()
+) -> Recorder:
     """Play a case to its end; the laws are checked on the way.
 
     Args:
+        device: its name in `DEVICES`.
         log: where to write the event log.
         observers: who else listens.
     """
@@ -120,17 +111,18 @@ def run(case: Case, *, leap: bool, log: Path | None = None, observers: Iterable[
     config = configuration(case)
     block_bytes = case.setup.get("block_mib", 1) * MIB
     facts = DeviceFacts("sim", case.setup.get("blocks", DEFAULT_BLOCKS), block_bytes=block_bytes)
-    device = WatchedDevice(clock, _cost(case), _outputs(case.asks), facts, _links(case, clock, block_bytes))
-    core = WatchedScheduler(config, _policy(case, config), device, leap=leap)
-    recorder = Recorder(core, case.asks)
-    core.watch = device.watch = recorder
+    links = _links(case, clock, block_bytes)
+    machine = DEVICES[device](clock, _cost(case), _outputs(case.asks), facts, links)
+    core = WatchedScheduler(config, _policy(case, config), machine, leap=leap)
+    attach(machine, core)
+    recorder = core.watch = Recorder(core, case.asks)
     Checker().attach(core)
     for observer in (recorder, *observers):
         core.bus.add(observer)
     event_log = EventLog(log) if log is not None else None
     if event_log is not None:
         core.bus.add(event_log)
-    process = SimProcess(clock, core, device)
+    process = SimProcess(clock, core, machine)
     _deliver(clock, core.inbox, case)
     clock.run()
     if event_log is not None:

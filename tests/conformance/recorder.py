@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import Chunk, CopyOp
+from schedlab.device import Chunk
 from schedlab.events import (
     Admitted,
     Arrived,
@@ -19,11 +19,11 @@ from schedlab.events import (
     StepDone,
     SwappedOut,
 )
+from schedlab.memory.blocks import blocks_for
 from schedlab.pace import quanta_to_ns
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
 from tests.conformance import laws
-from tests.conformance.contents import BlockContents
 from tests.conformance.records import Lived, Snapshot, StepRecord
 from tests.conformance.scenario import NS_PER_MS, Ask
 
@@ -46,7 +46,6 @@ class Recorder:
         # Two requests may have one id, so their names go by the objects.
         self._names = {id(ask.request): ask.name for ask in asks}
         self._empty = {ask.name for ask in asks if ask.output_tokens == 0}
-        self._contents = BlockContents(core.config, asks)
         self._now_ns = 0
 
     def planned(self) -> None:
@@ -69,10 +68,6 @@ class Recorder:
     def at_ms(self, time_ms: float) -> Snapshot:
         """The last plan at or before a time."""
         return [one for one in self.snapshots if one.now_ns <= time_ms * NS_PER_MS][-1]
-
-    def copied(self, op: CopyOp, start_quanta: int, end_quanta: int) -> None:
-        """The device has given a copy its place on a link."""
-        self._contents.copied(op, start_quanta, end_quanta)
 
     def on_arrived(self, event: Arrived) -> None:
         lived = self._note(event.now_ns, event.sequence)
@@ -154,7 +149,7 @@ class Recorder:
 
     def _decode(self, event: StepDone, row: Sequence) -> None:
         count, length = event.pace.count, event.batch.length(row)
-        self._compute(row, length - count, count, event.pace.start_quanta)
+        self._compute(row, length - count, count)
         lived = self.lived[self._name(row)]
         assert event.batch.outputs(row) - count == len(lived.token_ns), f"{row}: a token is lost or comes twice"
         lived.token_ns += [quanta_to_ns(event.pace.end_quanta(i)) for i in range(1, count + 1)]
@@ -165,7 +160,7 @@ class Recorder:
         sequence, end = chunk.sequence, chunk.start + chunk.num_tokens
         assert chunk.start == sequence.num_computed, f"{sequence}: a chunk out of place"
         assert chunk.samples == (end == sequence.num_known), f"{sequence}: sampled before all its tokens are back"
-        self._compute(sequence, chunk.start, chunk.num_tokens, event.pace.start_quanta)
+        self._compute(sequence, chunk.start, chunk.num_tokens)
         lived = self.lived[self._name(sequence)]
         lived.prefilled += chunk.num_tokens
         assert sequence.num_outputs == len(lived.token_ns)
@@ -185,9 +180,9 @@ class Recorder:
         lived.reached = max(lived.reached, cached)
         return cached
 
-    def _compute(self, sequence: Sequence, start: int, count: int, step_start: int) -> None:
-        self._contents.write(sequence, start, count, step_start)
-        self._contents.read(sequence, start + count, step_start)
+    def _compute(self, sequence: Sequence, start: int, count: int) -> None:
+        held, needed = len(sequence.block_table), blocks_for(start + count, self.core.config.block_size)
+        assert held == needed, f"{sequence} holds {held} blocks, needs {needed}"
         lived = self.lived[self._name(sequence)]
         lived.computed += count
         lived.reached = max(lived.reached, start + count)

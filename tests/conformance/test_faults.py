@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from backends.sim.device import StepTicket
+from backends.sim.shadow_kv import ShadowDevice
 from schedlab.device import StepResult
 from schedlab.errors import DeviceFault
 from tests.conformance import harness
+from tests.conformance.devices import DEVICES, STRICTEST
 from tests.conformance.made import ask, made_case
 from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import Ask
@@ -21,13 +23,13 @@ SEPARATE = {"fusion": "none", "max_num_seqs": 2}
 def _run(monkeypatch: pytest.MonkeyPatch, asks: tuple[Ask, ...], config: dict[str, object], failing: int) -> Recorder:
     """Launch number `failing` (from 1) fails at its end."""
 
-    class FaultyDevice(harness.WatchedDevice):
+    class FaultyDevice(ShadowDevice):
         def _result(self, ticket: StepTicket) -> StepResult:
             if ticket.number != failing:
                 return super()._result(ticket)
             return StepResult(1, ticket.pace.truncated(1), [], fault=DeviceFault("the device has gone"))
 
-    monkeypatch.setattr(harness, "WatchedDevice", FaultyDevice)
+    monkeypatch.setitem(DEVICES, STRICTEST, FaultyDevice)
     return harness.run(made_case(asks, {}, config), leap=False)
 
 

@@ -1,4 +1,4 @@
-"""Golden logs: regenerated with and without leaps, compared byte by byte, and said in words."""
+"""Golden logs: regenerated on each device, with and without leaps, compared byte by byte, and said in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import expect_fates, expect_memory, expect_steps, harness
+from tests.conformance.devices import DEVICES
 from tests.conformance.expectation import check
 from tests.conformance.scenario import Case
 from tests.golden.update import FOLDER, golden_cases
@@ -18,11 +19,12 @@ GOLDEN = list(golden_cases())
 NAMES = [log.stem for _, log in GOLDEN]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
 @pytest.mark.parametrize(("case", "log"), GOLDEN, ids=NAMES)
-def test_the_log_is_the_golden_one(case: Case, log: Path, leap: bool, tmp_path: Path) -> None:
+def test_the_log_is_the_golden_one(case: Case, log: Path, leap: bool, device: str, tmp_path: Path) -> None:
     written = tmp_path / log.name
-    check(harness.run(case, leap=leap, log=written), case.expect)
+    check(harness.run(case, leap=leap, device=device, log=written), case.expect)
     hint = f"{log.name} has changed; if it should have, run python -m tests.golden.update"
     assert written.read_text() == log.read_text(), hint
     assert written.read_bytes() == log.read_bytes()
