@@ -22,6 +22,7 @@ from backends.sim.specs.models import find_model
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import DeviceFacts
 from schedlab.errors import UsageError
+from schedlab.pace import ns_to_quanta
 from schedlab.request import Prompt
 from schedlab.testing.world import Cost, World
 
@@ -67,8 +68,11 @@ class SimTestbed:
     def call_at(self, at_ns: int, action: Callable[[], None]) -> None:
         self._clock.at_ns(at_ns, lambda _: action())
 
-    def run(self) -> None:
-        self._clock.run()
+    def run(self, until_ns: int | None = None) -> None:
+        if until_ns is None:
+            self._clock.run()
+        elif until_ns > self.now_ns():
+            self._clock.run(until=ns_to_quanta(until_ns))
 
 
 def device_of(clock: SimClock, world: World, outputs: Lengths, device_class: type[SimDevice]) -> SimDevice:

@@ -12,7 +12,7 @@
 
 from schedlab.testing.run import Ending, Node, Outcome, Sessions, alone, run
 from schedlab.testing.testbed import Bench, Testbed, find_testbed
-from schedlab.testing.world import Cost, PolicyFactory, Session, Text, Turn, World, constant, roofline
+from schedlab.testing.world import Cost, PolicyFactory, Reset, Session, Text, Turn, World, constant, roofline
 
 __all__ = [
     "Bench",
@@ -21,6 +21,7 @@ __all__ = [
     "Node",
     "Outcome",
     "PolicyFactory",
+    "Reset",
     "Session",
     "Sessions",
     "Testbed",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from schedlab.core.plan import Plan
 from schedlab.errors import InvariantViolation, Stalled
 from schedlab.events import Finished, Refused
-from schedlab.inbox import Cancel, Close, Delivery, Submit
+from schedlab.inbox import Cancel, Close, Delivery, ResetCache, Submit
 from schedlab.invariants import Checker
 from schedlab.request import FinishReason, Request
 from schedlab.testing.testbed import Testbed, find_testbed
@@ -19,7 +19,7 @@ from schedlab.testing.world import Session, Turn, World
 TURN_IDS = 1000
 MOST_PLANS = 200_000
 # Sources of deliveries; those of one instant come in this order.
-SUBMIT, CANCEL, CLOSE = 0, 1, 9
+SUBMIT, CANCEL, RESET, CLOSE = 0, 1, 5, 9
 
 
 class Ending(NamedTuple):
@@ -69,6 +69,8 @@ class Node:
 
     def start(self) -> None:
         """Begin; nothing happens before the testbed runs."""
+        for reset in self.world.resets:
+            self.testbed.call_at(reset.at_ns, partial(self.reset_cache, reset.preempt_running))
         self.bench.start()
 
     def submit(self, request_id: int, session: Session) -> None:
@@ -86,6 +88,12 @@ class Node:
         """The request's client leaves now."""
         if not self.bench.is_done:
             self.core.inbox.deliver(Delivery(self.testbed.now_ns(), CANCEL, request_id, Cancel(request_id)))
+
+    def reset_cache(self, preempt_running: bool) -> None:
+        """Somebody empties the prefix cache now."""
+        if not self.bench.is_done:
+            message = ResetCache(preempt_running)
+            self.core.inbox.deliver(Delivery(self.testbed.now_ns(), RESET, 0, message))
 
     def close(self) -> None:
         """Nothing will follow."""

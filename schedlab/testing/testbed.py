@@ -51,8 +51,11 @@ class Testbed(Protocol):
         """Do something at a time, or at this instant if it is past."""
         ...
 
-    def run(self) -> None:
-        """Go on until nothing is due. Errors of schedulers, devices and actions come out of it."""
+    def run(self, until_ns: int | None = None) -> None:
+        """Go on until nothing is due, or up to a time, what is due at it not included.
+
+        Errors of schedulers, devices and actions come out of it.
+        """
         ...
 
 

@@ -74,6 +74,13 @@ class Session(NamedTuple):
         return self.text.prompt(index, tokens) if self.text else Prompt(tokens)
 
 
+class Reset(NamedTuple):
+    """Somebody empties the prefix cache, as after a change of weights; see `schedlab.inbox.ResetCache`."""
+
+    at_ns: int
+    preempt_running: bool
+
+
 class Cost(NamedTuple):
     """How long steps take: a cost model of the device by its name, and its parameters."""
 
@@ -114,6 +121,7 @@ class World:
     wants_dense_slots: bool = False
     state_bytes: int = 0
     faults: FaultPlan = field(default_factory=FaultPlan)
+    resets: tuple[Reset, ...] = ()
 
     def __post_init__(self) -> None:
         if self.faults.departures:

@@ -2,7 +2,7 @@
 
 from schedlab.testing.strategies.configs import configs, policies, snapshot_rules
 from schedlab.testing.strategies.devices import costs, fault_plans, links
-from schedlab.testing.strategies.loads import chats, crowds, sessions, texts, times, turns
+from schedlab.testing.strategies.loads import chats, crowds, resets, sessions, texts, times, turns
 from schedlab.testing.strategies.worlds import hybrid_worlds, pressed_worlds, trace_blocks, worlds
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "links",
     "policies",
     "pressed_worlds",
+    "resets",
     "sessions",
     "snapshot_rules",
     "texts",

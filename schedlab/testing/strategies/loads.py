@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from schedlab.testing.world import UNLIMITED, Session, Text, Turn
+from schedlab.testing.world import UNLIMITED, Reset, Session, Text, Turn
 
 
 def times(unit_ns: int) -> st.SearchStrategy[int]:
@@ -27,6 +27,11 @@ def turns(draw: st.DrawFn, unit_ns: int) -> Turn:
         cancel_ns=draw(times(unit_ns)) if draw(rarely) else None,
         think_ns=draw(st.one_of(st.just(0), times(unit_ns))),
     )
+
+
+def resets(unit_ns: int) -> st.SearchStrategy[tuple[Reset, ...]]:
+    """None, or a few."""
+    return st.just(()) | st.lists(st.builds(Reset, times(unit_ns), st.booleans()), max_size=3).map(tuple)
 
 
 @st.composite

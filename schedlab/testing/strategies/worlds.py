@@ -11,7 +11,7 @@ from schedlab.memory.blocks import blocks_for
 from schedlab.memory.swap import GIB
 from schedlab.testing.strategies.configs import configs, policies, snapshot_rules
 from schedlab.testing.strategies.devices import costs, fault_plans, links
-from schedlab.testing.strategies.loads import chats, crowds, sessions
+from schedlab.testing.strategies.loads import chats, crowds, resets, sessions
 from schedlab.testing.world import PolicyFactory, Session, World
 
 
@@ -73,6 +73,7 @@ def pressed_worlds(draw: st.DrawFn, policy: PolicyFactory | None = None) -> Worl
         draw(st.booleans()),
         GIB // draw(st.integers(1, 40)) if hybrid else 0,
         draw(fault_plans(unit_ns)),
+        draw(resets(unit_ns)),
     )
 
 
