@@ -8,8 +8,8 @@ from random import Random
 from simpy.events import Event
 
 from backends.sim.clock import SimClock
-from backends.sim.fault_plan import Departure
 from schedlab.events import Arrived, Finished
+from schedlab.fault_plan import Departure
 from schedlab.inbox import Cancel, Delivery, Inbox
 
 # Departures of an instant come behind its arrivals.

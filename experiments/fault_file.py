@@ -45,7 +45,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backends.sim.fault_plan import (
+from experiments.values import duration_ns
+from schedlab.device import CopyKind
+from schedlab.errors import UsageError
+from schedlab.fault_plan import (
     CopyFailure,
     Departure,
     FaultPlan,
@@ -55,9 +58,6 @@ from backends.sim.fault_plan import (
     Which,
     Window,
 )
-from experiments.values import duration_ns
-from schedlab.device import CopyKind
-from schedlab.errors import UsageError
 
 _Fault = TypeVar("_Fault")
 _MOST_FACTOR = 1_000_000

@@ -8,7 +8,6 @@ from typing import Any
 
 from backends.sim.costs.base import CostModel
 from backends.sim.costs.registry import build_cost
-from backends.sim.fault_plan import FaultPlan
 from backends.sim.links import LinkSpec, links_of
 from backends.sim.specs.hardware import HardwareSpec, find_hardware
 from backends.sim.specs.models import find_model
@@ -22,6 +21,7 @@ from experiments.workload import Workload, open_workload
 from schedlab.config import SchedulerConfig
 from schedlab.device import CopyKind
 from schedlab.errors import UsageError
+from schedlab.fault_plan import FaultPlan
 from schedlab.memory.reserve import MemoryPlan
 from schedlab.policies.base import Policy
 from schedlab.policies.presets import Preset, find_preset

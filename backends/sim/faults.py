@@ -14,11 +14,11 @@ from typing import Any
 from backends.sim.clock import SimClock
 from backends.sim.costs.base import CostModel
 from backends.sim.device import SimDevice, StepTicket
-from backends.sim.fault_plan import NEVER, FaultPlan, Which, Window
 from backends.sim.links import CopyTicket, Links, LinkSpec
 from backends.sim.outputs import OutputModel
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult
 from schedlab.errors import DeviceFault
+from schedlab.fault_plan import NEVER, FaultPlan, Which, Window
 from schedlab.pace import QUANTA_PER_NS, ArithmeticPace, Pace, SteppedPace, ns_to_quanta, quanta_to_ns
 
 PERMILLE = 1000

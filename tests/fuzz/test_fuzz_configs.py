@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backends.sim.fault_plan import FaultPlan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.sim.fault_plan import FaultPlan
 from backends.sim.specs.hf_config import read_config
 from backends.sim.specs.shape import ModelShape
 from experiments.fault_file import parse_plan, read_plan

@@ -6,16 +6,14 @@ import hashlib
 from collections.abc import Iterator
 from functools import partial
 
-from backends.sim.costs.constant import Constant
-from backends.sim.costs.roofline import Roofline
-from backends.sim.specs.hardware import find_hardware
-from backends.sim.specs.models import find_model
 from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig, VictimRule
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.priority import Priority
 from schedlab.policies.slai import Slai
-from tests.property.policies import Moody, scrambled
-from tests.property.world import Session, Turn, World, run
+from schedlab.testing import Session, Turn, World, constant, roofline
+from schedlab.testing.chance import scrambled
+from schedlab.testing.hostile import Moody
+from tests.property.world import run
 
 
 def crowd(count: int, unit_ns: int) -> tuple[Session, ...]:
@@ -39,9 +37,8 @@ def _session(index: int, unit_ns: int) -> Session:
 
 def fixed_worlds() -> Iterator[World]:
     """Preemption under each rule, each fusion, clock-reading and evicting policies."""
-    roofline = Roofline(find_hardware("h100"), find_model("llama-3-8b"))
     base = SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=40, block_size=4)
-    yield World(base, Fifo, Constant(step_ns=1000), 24, crowd(40, 1000))
+    yield World(base, Fifo, constant(1000), 24, crowd(40, 1000))
     commit = SchedulerConfig(
         max_num_seqs=8,
         max_num_batched_tokens=40,
@@ -53,9 +50,11 @@ def fixed_worlds() -> Iterator[World]:
         resume=ResumeRule.SMALLEST,
         immunity_tokens=5,
     )
-    yield World(commit, Slai, roofline, 24, crowd(40, 5_000_000))
-    yield World(base, partial(Priority, aging_per_s=0.5, evict=True), Constant(333.3, 7), 24, crowd(40, 1000))
-    yield World(base, partial(Moody, seed=3), Constant(1000, per_prefill_token_ns=50), 24, crowd(40, 1000))
+    yield World(commit, Slai, roofline("llama-3-8b"), 24, crowd(40, 5_000_000))
+    yield World(
+        base, partial(Priority, aging_per_s=0.5, evict=True), constant(333.3, per_row_ns=7), 24, crowd(40, 1000)
+    )
+    yield World(base, partial(Moody, seed=3), constant(1000, per_prefill_token_ns=50), 24, crowd(40, 1000))
 
 
 def digest(*, leap: bool) -> str:

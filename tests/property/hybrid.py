@@ -1,43 +1,25 @@
-"""Worlds whose sequences carry a state, and a device that checks what is restored there."""
+"""Runs of worlds whose sequences carry a state, on a device that checks what is restored there."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hypothesis import strategies as st
-
-from backends.sim.clock import SimClock
 from backends.sim.shadow_kv import ShadowDevice
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import DeviceFacts
-from schedlab.errors import Stalled
 from schedlab.events import Admitted, Finished, Resumed, StepDone
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.memory.snapshots import Snapshot
-from schedlab.memory.swap import GIB
 from schedlab.sequence import Sequence
-from tests.property.strategies import worlds
-from tests.property.world import Node, Outcome, Session, Sessions, Text, Turn, World
-
-
-@dataclass(frozen=True)
-class HybridWorld(World):
-    """A world with recurrent layers; `config` has a prefix cache."""
-
-    state_bytes: int = 1
-
-    def facts(self) -> DeviceFacts:
-        return replace(super().facts(), state_bytes=self.state_bytes)
+from schedlab.testing import Node, World
+from tests.property.world import Recorded
+from tests.property.world import run as record
 
 
 class Ran(NamedTuple):
     """What a run left, its snapshots included."""
 
-    outcome: Outcome
+    outcome: Recorded
     counts: dict[str, int]
     left: list[tuple[int, int, str]]
     restored_tokens: int
@@ -113,66 +95,17 @@ class HybridDevice(ShadowDevice):
         self._reached[request_id] = max(end, self._reached.get(request_id, 0))
 
 
-def run(world: HybridWorld, *, leap: bool, watch: Callable[[Node], None] | None = None) -> Ran:
+def run(world: World, *, leap: bool, watch: Callable[[Node], None] | None = None) -> Ran:
     """One run to its end on a device that checks; `watch` sees the node before it starts."""
-    clock = SimClock()
-    with tempfile.TemporaryDirectory() as folder:
-        node = Node(clock, world, Path(folder) / "events.jsonl", leap, device_class=HybridDevice)
+    nodes: list[Node] = []
+
+    def look(node: Node) -> None:
+        nodes.append(node)
         if watch is not None:
             watch(node)
-        Sessions(node, world.sessions)
-        try:
-            clock.run()
-        except Stalled as stalled:
-            return _ran(node, f"stalled: {stalled}")
-        return _ran(node, "done" if node.process.done else "waits for ever")
 
-
-def _ran(node: Node, end: str) -> Ran:
-    pool, device = node.core.snapshots, node.device
+    recorded = record(world, leap=leap, device_class=HybridDevice, watch=look)
+    pool, device = nodes[0].core.snapshots, nodes[0].core.device
     assert pool is not None and isinstance(device, HybridDevice)
     left = [(one.slot, one.num_tokens, one.session) for one in pool.snapshots()]
-    return Ran(node.outcome(end), pool.counts(), left, device.restored_tokens)
-
-
-@st.composite
-def hybrid_worlds(draw: st.DrawFn) -> HybridWorld:
-    """Any world, with states that are small or large beside a block, and few or many slots for snapshots."""
-    world = draw(worlds())
-    size = world.config.block_size
-    rules: dict[str, Any] = {
-        "snapshot_slots": draw(st.sampled_from((0, 1, 2, 3, 6, 40))),
-        "snapshot_interval_blocks": draw(st.sampled_from((0, 1, 2, 5))),
-        "snapshot_decode_blocks": draw(st.sampled_from((0, 1, 1, 2, 4))),
-        "snapshot_min_tokens": draw(st.sampled_from((0, 1, size, 3 * size))),
-        "snapshot_depth_weight": draw(st.sampled_from((0, 0, 1, 8))),
-    }
-    config = replace(world.config, prefix_cache=True, **rules)
-    given = {name: getattr(world, name) for name in world.__dataclass_fields__}
-    changed: dict[str, Any] = {"config": config, "state_bytes": GIB // draw(st.integers(1, 40))}
-    if draw(st.booleans()):
-        changed["sessions"] = tuple(map(_of_one_size, world.sessions))
-    else:
-        changed["sessions"] = draw(st.lists(_chats(size), min_size=1, max_size=6).map(tuple))
-        changed["num_blocks"] = draw(st.integers(10, 300))
-    return HybridWorld(**{**given, **changed})
-
-
-def _of_one_size(session: Session) -> Session:
-    """Families of one name have blocks of one size, else equal ids would mean different texts."""
-    text = session.text
-    return session._replace(text=text and text._replace(family=10 * text.family + text.hash_block_tokens))
-
-
-@st.composite
-def _chats(draw: st.DrawFn, size: int) -> Session:
-    """Each turn begins with all that was said before; two families, and now and then one that leaves."""
-    drawn = []
-    for _ in range(draw(st.integers(2, 4))):
-        cancel_ns = draw(st.sampled_from((None, None, None, 9000, 30_000)))
-        tokens, output_tokens = draw(st.integers(1, 30)), draw(st.integers(1, 40))
-        drawn.append(
-            Turn(tokens, output_tokens, cancel_ns=cancel_ns, think_ns=draw(st.sampled_from((0, 3000, 50_000))))
-        )
-    text = Text(draw(st.integers(0, 1)), draw(st.integers(0, 60)), size, grows=True)
-    return Session(draw(st.integers(0, 20)) * 1000, tuple(drawn), text)
+    return Ran(recorded, pool.counts(), left, device.restored_tokens)

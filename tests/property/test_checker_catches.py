@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from backends.sim.costs.constant import Constant
 from schedlab.config import AdmissionRule, Fusion, ResumeRule, SchedulerConfig, VictimRule
 from schedlab.core.scheduler import Scheduler
 from schedlab.errors import InvariantViolation
@@ -17,7 +16,8 @@ from schedlab.policies.fifo import Fifo
 from schedlab.policies.view import View
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence, State
-from tests.property.world import Session, Turn, World, run
+from schedlab.testing import Session, Turn, World, constant
+from tests.property.world import run
 
 CONFIG = SchedulerConfig(max_num_seqs=3, max_num_batched_tokens=16, block_size=4)
 COMMIT = replace(CONFIG, admission=AdmissionRule.COMMIT, watermark_tokens=2)
@@ -174,11 +174,11 @@ class Sabotage(Fifo):
 def test_damage_is_told_by_its_law(damage: Callable[[Scheduler], None], config: SchedulerConfig, law: str) -> None:
     config = replace(config, fusion=Fusion.NONE)
     with pytest.raises(InvariantViolation, match=f"^{law}: "):
-        run(World(config, partial(Sabotage, damage=damage), Constant(step_ns=1000), 30, CROWD), leap=False)
+        run(World(config, partial(Sabotage, damage=damage), constant(step_ns=1000), 30, CROWD), leap=False)
 
 
 def test_the_laws_hold_on_the_same_crowd_without_damage() -> None:
     for config in (CONFIG, COMMIT, replace(CONFIG, resume=ResumeRule.SMALLEST)):
         for num_blocks in (CRAMPED_BLOCKS, 30):
-            outcome = run(World(config, Fifo, Constant(step_ns=1000), num_blocks, CROWD), leap=True)
+            outcome = run(World(config, Fifo, constant(step_ns=1000), num_blocks, CROWD), leap=True)
             assert outcome.end == "done"

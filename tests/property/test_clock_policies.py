@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from backends.sim.costs.constant import Constant
 from schedlab.config import Fusion, SchedulerConfig
-from tests.property.policies import Shifts
-from tests.property.world import Session, Turn, World, assert_leap_equals_step
+from schedlab.testing import Session, Turn, World, constant
+from schedlab.testing.hostile import Shifts
+from tests.property.world import assert_leap_equals_step
 
 
 def test_a_refusal_of_the_plan_ends_when_the_plan_said_though_another_lane_took_longer() -> None:
@@ -20,7 +20,7 @@ def test_a_refusal_of_the_plan_ends_when_the_plan_said_though_another_lane_took_
         Session(2_000, (Turn(12, 60),)),
         Session(11_000, (Turn(1, 5),)),
     )
-    cost = Constant(step_ns=1000, per_prefill_token_ns=2000)
+    cost = constant(step_ns=1000, per_prefill_token_ns=2000)
     world = World(config, partial(Shifts, period_ns=15_000, gate="admit"), cost, 100, arrivals)
     outcome = assert_leap_equals_step(world)
     assert outcome.end == "done"
@@ -30,5 +30,5 @@ def test_a_preempted_sequence_is_asked_about_again_when_the_policy_said_so() -> 
     # Both outgrow the pool together; the first ends while the gate is closed.
     config = SchedulerConfig(max_num_seqs=2, max_num_batched_tokens=8, block_size=1)
     arrivals = (Session(0, (Turn(2, 5),)), Session(0, (Turn(2, 5),)))
-    world = World(config, partial(Shifts, period_ns=4_000, gate="admit"), Constant(step_ns=1000), 8, arrivals)
+    world = World(config, partial(Shifts, period_ns=4_000, gate="admit"), constant(step_ns=1000), 8, arrivals)
     assert assert_leap_equals_step(world).end == "done"

@@ -7,32 +7,29 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, note
 
-from backends.sim.costs.constant import Constant
-from backends.sim.links import LinkSpec
 from schedlab.config import PreemptionMode, ResumeRule, SchedulerConfig
 from schedlab.device import CopyKind
 from schedlab.events import SwappedOut
-from schedlab.inbox import Cancel, Delivery
 from schedlab.memory.swap import GIB
 from schedlab.policies.fifo import Fifo
+from schedlab.testing import Node, Session, Text, Turn, World, constant
+from schedlab.testing.hostile import Moody
+from schedlab.testing.strategies import hybrid_worlds
 from tests.property.effort import examples
-from tests.property.hybrid import HybridWorld, Ran, hybrid_worlds, run
-from tests.property.policies import Moody
-from tests.property.world import CANCEL, Node, Session, Text, Turn
+from tests.property.hybrid import Ran, run
+from tests.property.world import assert_same
 
 
-def assert_leap_equals_step(world: HybridWorld) -> Ran:
+def assert_leap_equals_step(world: World) -> Ran:
     leapt, stepped = run(world, leap=True), run(world, leap=False)
-    leapt_lines, stepped_lines = leapt.outcome.log.splitlines(), stepped.outcome.log.splitlines()
-    for number, (ours, theirs) in enumerate(zip(leapt_lines, stepped_lines, strict=False), 1):
-        assert ours == theirs, f"line {number} of the event log: leap {ours!r}, step {theirs!r}"
+    assert_same(leapt.outcome, stepped.outcome)
     assert leapt == stepped
     return leapt
 
 
 @given(hybrid_worlds())
 @examples(150)
-def test_any_hybrid_world_looks_the_same_with_and_without_leaps_and_keeps_the_laws(world: HybridWorld) -> None:
+def test_any_hybrid_world_looks_the_same_with_and_without_leaps_and_keeps_the_laws(world: World) -> None:
     note(str(world.config))
     ran = assert_leap_equals_step(world)
     counts = ran.counts
@@ -45,7 +42,7 @@ def test_any_hybrid_world_looks_the_same_with_and_without_leaps_and_keeps_the_la
         assert (ran.outcome.end, ended) == ("done", accepted)
 
 
-def chat(**rules: object) -> HybridWorld:
+def chat(**rules: object) -> World:
     """Ten conversations of four turns that each begin with all that was said before, in a pool that holds them all."""
     config = SchedulerConfig(
         max_num_seqs=8, max_num_batched_tokens=64, block_size=4, prefix_cache=True, snapshot_slots=40
@@ -56,7 +53,7 @@ def chat(**rules: object) -> HybridWorld:
         Session(index * 700, turns, Text(family=0, shared_tokens=12, hash_block_tokens=4, grows=True))
         for index in range(10)
     )
-    return HybridWorld(config, Fifo, Constant(step_ns=1000), 2000, sessions)
+    return World(config, Fifo, constant(1000), 2000, sessions, state_bytes=1)
 
 
 def test_later_turns_go_on_from_what_the_turns_before_left() -> None:
@@ -91,7 +88,7 @@ def test_states_survive_swaps_and_take_their_room(seats: int, steps_per_image: i
     rules = {"resume": ResumeRule.SMALLEST, "swap_host_gib": 9, "max_num_seqs": seats}
     world = chat(preemption=PreemptionMode.HOST, **rules)
     state_bytes = GIB // 2
-    link = LinkSpec(state_bytes * 1_000_000 // steps_per_image, 0)
+    link = (state_bytes * 1_000_000 // steps_per_image, 0)
     hurried = tuple(session._replace(arrival_ns=session.arrival_ns // 4) for session in world.sessions)
     world = replace(world, num_blocks=30 + 10 * seats, block_bytes=GIB // 100, state_bytes=state_bytes)
     world = replace(world, sessions=hurried, links=dict.fromkeys(CopyKind, link))
@@ -111,15 +108,14 @@ def test_what_a_sequence_holds_is_dropped_when_it_leaves_from_the_host() -> None
         """Observer: a sequence that has gone to the host is cancelled there."""
 
         def __init__(self, node: Node) -> None:
-            self._core = node.core
+            self._node = node
 
         def on_swapped_out(self, event: SwappedOut) -> None:
-            core, sequence = self._core, event.sequence
+            core, sequence = self._node.core, event.sequence
             assert core.snapshots is not None
             if core.snapshots.held_by(sequence.arrival_index) is not None:
                 held.append(sequence.request_id)
-            cancel = Cancel(sequence.request_id)
-            core.inbox.deliver(Delivery(event.now_ns, CANCEL, sequence.request_id, cancel))
+            self._node.cancel(sequence.request_id)
 
     ran = run(world, leap=True, watch=lambda node: node.core.bus.add(Cancels(node)))
     assert held and ran.outcome.end == "done"
@@ -128,7 +124,7 @@ def test_what_a_sequence_holds_is_dropped_when_it_leaves_from_the_host() -> None
 class _Sizes:
     """Observer: the size of each image."""
 
-    def __init__(self, swapped: list[int], world: HybridWorld) -> None:
+    def __init__(self, swapped: list[int], world: World) -> None:
         self._swapped = swapped
         self._world = world
 

@@ -8,17 +8,16 @@ from itertools import islice
 
 import pytest
 
-from backends.sim.costs.roofline import Roofline
-from backends.sim.specs.hardware import find_hardware
-from backends.sim.specs.models import all_models, find_model
+from backends.sim.specs.models import all_models
 from schedlab.config import SchedulerConfig
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.presets import PRESETS
 from schedlab.policies.priority import Priority
 from schedlab.policies.slai import Slai
-from tests.property.policies import Moody, Shifts
-from tests.property.world import Session, Turn, World, assert_leap_equals_step
+from schedlab.testing import Session, Turn, World, roofline
+from schedlab.testing.hostile import Moody, Shifts
+from tests.property.world import assert_leap_equals_step
 from tests.shared_data import shared
 from traces.open import open_trace
 
@@ -48,7 +47,7 @@ def slice_of(
 
 @pytest.mark.parametrize("name", list(all_models()))
 def test_every_bundled_model(name: str) -> None:
-    cost = Roofline(find_hardware("h100"), find_model(name))
+    cost = roofline(name)
     config = SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=2048)
     outcome = assert_leap_equals_step(World(config, Fifo, cost, 500, slice_of(CONVERSATION, 100, 14, 10)))
     assert outcome.end == "done"
@@ -61,7 +60,7 @@ def test_every_bundled_model(name: str) -> None:
 @pytest.mark.parametrize("name", [CONVERSATION, CODE, MOONCAKE])
 def test_every_policy_with_a_pool_that_is_too_small(name: str, policy: Callable[[SchedulerConfig], Policy]) -> None:
     sessions = slice_of(name, 500, 60 if name is not MOONCAKE else 25, 40)
-    cost = Roofline(find_hardware("h100"), find_model("llama-3-8b"))
+    cost = roofline("llama-3-8b")
     longest = max(turn.prompt_tokens + turn.output_tokens for session in sessions for turn in session.turns)
     outcome = assert_leap_equals_step(World(SchedulerConfig(), policy, cost, longest // 16 + 40, sessions))
     assert outcome.end == "done"
@@ -72,13 +71,13 @@ def test_every_policy_with_a_pool_that_is_too_small(name: str, policy: Callable[
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_every_preset(name: str) -> None:
     config = SchedulerConfig(**PRESETS[name].configuration(num_blocks=900, max_model_len=8192))
-    cost = Roofline(find_hardware("a100-80"), find_model("llama-3-8b"))
+    cost = roofline("llama-3-8b", "a100-80")
     outcome = assert_leap_equals_step(World(config, Fifo, cost, 900, slice_of(CONVERSATION, 2000, 60, 10)))
     assert outcome.end == "done"
 
 
 def test_a_windowed_model_whose_rows_cross_the_window() -> None:
-    cost = Roofline(find_hardware("h100"), find_model("mistral-7b-v0.1"))
+    cost = roofline("mistral-7b-v0.1")
     sessions = slice_of(CONVERSATION, 0, 400, 10)
     crossing = [session for session in sessions if 3700 < session.turns[0].prompt_tokens < 4096]
     assert len(crossing) > 2
@@ -87,7 +86,7 @@ def test_a_windowed_model_whose_rows_cross_the_window() -> None:
 
 @pytest.mark.parametrize("think_ns", [0, 250 * MS])
 def test_closed_loop_sessions_whose_next_turn_follows_the_end(think_ns: int) -> None:
-    cost = Roofline(find_hardware("h100"), find_model("llama-3-8b"))
+    cost = roofline("llama-3-8b")
     sessions = slice_of(CONVERSATION, 1000, 60, 20, turns=4, think_ns=think_ns)
     config = SchedulerConfig(max_num_seqs=16)
     assert assert_leap_equals_step(World(config, Fifo, cost, 600, sessions)).end == "done"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from backends.sim.clock import SimClock
-from backends.sim.costs.constant import Constant
 from backends.sim.links import DEFAULT_LINKS, LinkSpec
-from backends.sim.shadow_kv import ShadowDevice
+from backends.sim.testbed import SimTestbed
 from schedlab.config import SchedulerConfig
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import CopyKind
 from schedlab.invariants import Checker
 from schedlab.memory.swap import GIB
 from schedlab.policies.fifo import Fifo
-from tests.property.world import Node, Session, Sessions, Text, Turn, World
+from schedlab.testing import Node, Session, Sessions, Text, Turn, World, constant
 
 STEP_NS = 1000
 BLOCK_BYTES = GIB // 64
@@ -49,19 +46,18 @@ def small_world(
     """Blocks of 4 tokens, steps of 1 us."""
     dense = rules.pop("wants_dense_slots", False)
     config = SchedulerConfig(**{"max_num_seqs": 8, "max_num_batched_tokens": 32, "block_size": 4, **rules})
-    cost = Constant(step_ns=STEP_NS)
-    return World(config, Fifo, cost, num_blocks, sessions, BLOCK_BYTES, links or steps_a_block(0.5), dense)
+    return World(config, Fifo, constant(STEP_NS), num_blocks, sessions, BLOCK_BYTES, links or steps_a_block(0.5), dense)
 
 
-def run_unchecked(world: World, folder: Path, *, leap: bool, device_class: type[ShadowDevice] = ShadowDevice) -> Node:
+def run_unchecked(world: World, *, leap: bool) -> None:
     """Run to the end; nobody but the shadow looks.
 
     Raises:
         InvariantViolation: the shadow has noticed something.
     """
-    clock = SimClock()
-    node = Node(clock, world, folder / "events.jsonl", leap, device_class=device_class, checker=Unchecked())
+    testbed = SimTestbed()
+    node = Node(testbed, world, leap=leap, checker=Unchecked())
+    node.start()
     Sessions(node, world.sessions)
-    clock.run()
-    assert node.process.done
-    return node
+    testbed.run()
+    assert node.bench.is_done

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from backends.sim.clock import SimClock
+from backends.sim.device import SimDevice
+from backends.sim.testbed import SimTestbed
 from schedlab.core.scheduler import Scheduler
-from tests.property.world import Node, Sessions, World
+from schedlab.testing import Node, Sessions, World
 from tests.unit.shadow_helpers import STEP_NS
 
 
 def stopped_at(step: int, world: World) -> Scheduler:
     """The scheduler of a world after so many steps."""
-    clock = SimClock()
-    with tempfile.TemporaryDirectory() as folder:
-        node = Node(clock, world, Path(folder) / "events.jsonl", leap=False)
-        Sessions(node, world.sessions)
-        clock.run(until=step * STEP_NS << 20)
-        node.log.close()
+    testbed = SimTestbed(SimDevice)
+    node = Node(testbed, world, leap=False)
+    node.start()
+    Sessions(node, world.sessions)
+    testbed.run(until_ns=step * STEP_NS)
     return node.core

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from backends.sim.clock import SimClock
 from backends.sim.shadow_kv import ShadowDevice
 from schedlab.config import PreemptionMode
-from schedlab.inbox import Delivery, ResetCache
-from tests.property.world import Node, Session, Sessions
+from schedlab.testing import Reset, Session
+from tests.property.world import run
 from tests.unit.shadow_helpers import STEP_NS, one, said, small_world
 
-OPERATOR = 5
 SWAP: dict[str, Any] = {"preemption": PreemptionMode.HOST, "swap_host_gib": 4}
 
 
 def log(
-    folder: Path, reset_step: int, *sessions: Session, preempt_running: bool = False, num_blocks: int = 40, **rules: Any
+    reset_step: int, *sessions: Session, preempt_running: bool = False, num_blocks: int = 40, **rules: Any
 ) -> list[dict[str, Any]]:
     """Events of a run in which somebody resets the cache at that step; the shadow and the laws look on."""
-    clock = SimClock()
     world = small_world(num_blocks, *sessions, prefix_cache=True, **rules)
-    node = Node(clock, world, folder / "events.jsonl", True, device_class=ShadowDevice)
-    Sessions(node, world.sessions)
-    message = ResetCache(preempt_running)
-    at_ns = reset_step * STEP_NS
-    clock.at_ns(at_ns, lambda _: node.core.inbox.deliver(Delivery(at_ns, OPERATOR, 0, message)))
-    clock.run()
-    assert node.process.done
-    return [json.loads(line) for line in node.outcome("done").log.splitlines()]
+    recorded = run(
+        replace(world, resets=(Reset(reset_step * STEP_NS, preempt_running),)), leap=True, device_class=ShadowDevice
+    )
+    assert recorded.end == "done"
+    return [json.loads(line) for line in recorded.log.splitlines()]
 
 
 def cached_tokens(events: list[dict[str, Any]]) -> list[int]:
@@ -43,22 +37,20 @@ def resets(events: list[dict[str, Any]]) -> list[bool]:
     return [event["done"] for event in events if event["ev"] == "cache_reset"]
 
 
-def test_070_between_two_requests_it_empties_the_cache(tmp_path: Path) -> None:
+def test_070_between_two_requests_it_empties_the_cache() -> None:
     first, second = one(24, 2, 0, said()), one(24, 2, 20, said())
-    assert cached_tokens(log(tmp_path, 30, first, second)) == [0, 20]
-    events = log(tmp_path, 10, first, second)
+    assert cached_tokens(log(30, first, second)) == [0, 20]
+    events = log(10, first, second)
     assert (cached_tokens(events), resets(events)) == ([0, 0], [True])
 
 
-def test_070_while_a_block_is_in_use_it_is_refused_and_nothing_changes(tmp_path: Path) -> None:
-    events = log(tmp_path, 10, one(24, 30, 0, said()), one(24, 2, 20, said()))
+def test_070_while_a_block_is_in_use_it_is_refused_and_nothing_changes() -> None:
+    events = log(10, one(24, 30, 0, said()), one(24, 2, 20, said()))
     assert (cached_tokens(events), resets(events)) == ([0, 20], [False])
 
 
-def test_070_with_those_that_run_they_start_over_in_their_order(tmp_path: Path) -> None:
-    events = log(
-        tmp_path, 10, one(24, 30, 0, said()), one(24, 30, 1, said()), one(24, 2, 60, said()), preempt_running=True
-    )
+def test_070_with_those_that_run_they_start_over_in_their_order() -> None:
+    events = log(10, one(24, 30, 0, said()), one(24, 30, 1, said()), one(24, 2, 60, said()), preempt_running=True)
     assert resets(events) == [True]
     again = [event["id"] for event in events if event["ev"] == "resumed"]
     assert again == sorted(again) and len(again) == 2
@@ -69,9 +61,9 @@ def test_070_with_those_that_run_they_start_over_in_their_order(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("reset_step", range(8, 40, 2))
-def test_images_of_before_are_dropped_wherever_they_are(tmp_path: Path, reset_step: int) -> None:
+def test_images_of_before_are_dropped_wherever_they_are(reset_step: int) -> None:
     """Three sequences that do not fit together: one is swapped out, on its way, or coming back."""
     crowd = [one(12, 30, number, said()) for number in range(3)]
-    events = log(tmp_path, reset_step, *crowd, preempt_running=True, num_blocks=22, **SWAP)
+    events = log(reset_step, *crowd, preempt_running=True, num_blocks=22, **SWAP)
     assert resets(events) == [True]
     assert sorted(event["outputs"] for event in events if event["ev"] == "finished") == [30, 30, 30]

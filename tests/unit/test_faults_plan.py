@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import schedlab
-from backends.sim.fault_plan import (
+from experiments.fault_file import parse_plan, read_plan
+from schedlab.device import CopyKind
+from schedlab.errors import UsageError
+from schedlab.fault_plan import (
     CopyFailure,
     Departure,
     FaultPlan,
@@ -19,9 +22,6 @@ from backends.sim.fault_plan import (
     Which,
     Window,
 )
-from experiments.fault_file import parse_plan, read_plan
-from schedlab.device import CopyKind
-from schedlab.errors import UsageError
 from tests.unit.replay_helpers import schedlab as command
 
 S = 1_000_000_000

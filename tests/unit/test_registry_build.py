@@ -34,7 +34,7 @@ def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
 
 def test_a_third_party_adds_a_policy_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        EntryPoint("moody", "tests.property.policies:Moody", registry.GROUP),
+        EntryPoint("moody", "schedlab.testing.hostile:Moody", registry.GROUP),
         EntryPoint("broken", "schedlab.config:SchedulerConfig", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.GROUP else [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from schedlab.errors import InvariantViolation
 from schedlab.memory.blocks import BlockPool
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.sequence import Sequence
-from tests.property.world import World
+from schedlab.testing import World
 from tests.unit.shadow_helpers import one, run_unchecked, said, small_world, steps_a_block
 
 Patch = pytest.MonkeyPatch
@@ -199,22 +198,20 @@ names = [inject.__name__ for inject, _ in DEFECTS]
 
 @pytest.mark.parametrize("leap", [True, False])
 @pytest.mark.parametrize(("inject", "world"), DEFECTS, ids=names)
-def test_the_shadow_reports_that(
-    inject: Callable[[Patch], None], world: World, leap: bool, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    run_unchecked(world, tmp_path, leap=leap)
+def test_the_shadow_reports_that(inject: Callable[[Patch], None], world: World, leap: bool, monkeypatch: Patch) -> None:
+    run_unchecked(world, leap=leap)
     inject(monkeypatch)
     with pytest.raises(InvariantViolation) as found:
-        run_unchecked(world, tmp_path, leap=leap)
+        run_unchecked(world, leap=leap)
     law = "no_step_touches_a_block" if inject is nobody_waits_for_open_copies else "outputs_equal_the_solo_run"
     assert str(found.value).startswith(law)
 
 
-def test_a_report_names_the_request_the_output_and_what_the_block_held(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_report_names_the_request_the_output_and_what_the_block_held(monkeypatch: Patch) -> None:
     """Request 0 has 6 prompt tokens, so it fills its second block with output 2 and takes a third for output 3."""
     two_entries_of_a_table_change_places(monkeypatch)
     with pytest.raises(InvariantViolation) as found:
-        run_unchecked(small_world(12, one(6, 20)), tmp_path, leap=False)
+        run_unchecked(small_world(12, one(6, 20)), leap=False)
     message = str(found.value)
     assert "request 0, 20 outputs" in message
     assert "first at output 4: block 1 held 4 tokens" in message

@@ -12,7 +12,8 @@ import pytest
 from schedlab.config import AdmissionRule, PreemptionMode, ResumeRule, SchedulerConfig
 from schedlab.errors import UsageError
 from schedlab.policies.priority import Priority
-from tests.property.world import World, assert_leap_equals_step
+from schedlab.testing import World
+from tests.property.world import assert_leap_equals_step
 from tests.unit.shadow_helpers import one, small_world, steps_a_block
 
 SWAP: dict[str, Any] = {"preemption": PreemptionMode.HOST, "swap_host_gib": 4}

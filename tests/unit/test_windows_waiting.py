@@ -2,62 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backends.sim.clock import SimClock
-from backends.sim.shadow_kv import ShadowDevice
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
-from tests.property.world import Node, Sessions, World
+from schedlab.testing import Node, World, run
 from tests.unit.shadow_helpers import one, said, small_world, steps_a_block
 
 
-def run(world: World, folder: Path, *, leap: bool = True) -> Node:
-    clock = SimClock()
-    node = Node(clock, world, folder / f"events-{leap}.jsonl", leap, device_class=ShadowDevice)
-    Sessions(node, world.sessions)
-    clock.run()
-    assert node.process.done
-    return node
-
-
-def finishes(node: Node) -> list[tuple[str, str]]:
-    lines = node.outcome("").log.decode().splitlines()
-    return [
-        (line.split('"id":')[1].split(",")[0], line.split('"why":"')[1].split('"')[0])
-        for line in lines
-        if "finished" in line
-    ]
+def run_shadowed(world: World, *, leap: bool = True) -> tuple[Node, list[tuple[int, str]]]:
+    """The node after its run, and how its requests ended."""
+    nodes: list[Node] = []
+    outcome = run(world, leap=leap, watch=nodes.append)
+    assert outcome.end == "done"
+    return nodes[0], [(request_id, ending.reason) for request_id, ending in outcome.endings.items()]
 
 
 @pytest.mark.parametrize("leap", [True, False])
 @pytest.mark.parametrize("steps", [0.1, 3, 50])
 @pytest.mark.parametrize("window_blocks", [2, 5, 40])
-def test_a_row_that_fills_the_pool_alone_waits_for_its_copies(
-    tmp_path: Path, window_blocks: int, steps: float, leap: bool
-) -> None:
+def test_a_row_that_fills_the_pool_alone_waits_for_its_copies(window_blocks: int, steps: float, leap: bool) -> None:
     """60 tokens in 15 blocks of 4, a pool of 5: late copies cost time and no error."""
     window = {"window_blocks": window_blocks, "swap_disk_gib": 4}
-    node = run(small_world(5, one(10, 51), links=steps_a_block(steps), **window), tmp_path, leap=leap)
-    assert finishes(node) == [("0", FinishReason.STOP)]
+    _, endings = run_shadowed(small_world(5, one(10, 51), links=steps_a_block(steps), **window), leap=leap)
+    assert endings == [(0, FinishReason.STOP)]
 
 
-def test_a_disk_without_room_still_ends_it_with_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_disk_without_room_still_ends_it_with_an_error_that_says_so() -> None:
     """The disk takes 64 of the blocks of 16 MiB; the sequence needs 66 and the pool keeps 1."""
     world = small_world(2, one(4, 270), window_blocks=1, swap_disk_gib=1)
-    node = run(world, tmp_path)
-    assert finishes(node) == [("0", FinishReason.ERROR)]
+    assert run_shadowed(world)[1] == [(0, FinishReason.ERROR)]
 
 
 @pytest.mark.parametrize("holders", [1, 2])
-def test_what_a_window_leaves_behind_can_all_be_found(tmp_path: Path, holders: int) -> None:
+def test_what_a_window_leaves_behind_can_all_be_found(holders: int) -> None:
     """A slid sequence has let go of the beginning of its chain; the short one before it leaves three blocks."""
     rules: dict[str, Any] = {"window_blocks": 3, "swap_disk_gib": 4, "prefix_cache": True}
     texts = [one(13, 1, 0, said()), *[one(24, 30, 4 + number, said()) for number in range(holders)]]
-    node = run(small_world(40, *texts, **rules), tmp_path)
+    node, _ = run_shadowed(small_world(40, *texts, **rules))
     pool = node.core.pool
     assert isinstance(pool, CachingBlockPool) and not pool.used_blocks
     keys = said().prompt(0, 24).block_keys(4)

@@ -9,15 +9,7 @@ from schedlab.config import SchedulerConfig
 from schedlab.policies.base import Policy
 from schedlab.policies.view import View
 from schedlab.sequence import Sequence
-
-
-def scrambled(*numbers: int) -> int:
-    """An arbitrary number that follows from `numbers` alone, the same in every process."""
-    state = 0x9E3779B97F4A7C15
-    for number in numbers:
-        state = (state ^ number) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
-        state ^= state >> 29
-    return state >> 7
+from schedlab.testing.chance import scrambled
 
 
 class Moody(Policy):
