@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
 
 # Every owner of a seat is looked at once per so many owners that a tick has earned, so always while they are no more.
-SWEPT_PER_TICK = 32
+SWEPT_PER_TICK = 24
 # The full audit of blocks and queues runs once per this many (blocks + live sequences) a tick has earned.
 AUDITED_PER_TICK = 64
 
@@ -47,7 +47,7 @@ class Checker:
     """An observer of one scheduler that also looks at it after each of its ticks.
 
     An event costs O(1) and a tick too; laws about every owner of a seat are checked whenever the ticks since the last
-    time pay for it (in each tick while there are at most 32), laws about every block and waiting request likewise, and
+    time pay for it (in each tick while there are at most 24), laws about every block and waiting request likewise, and
     all of them at the end of the run. Attach it before the run starts.
 
     Raises (from within the run): InvariantViolation, naming the law, what was found, whom it concerns and when.
@@ -226,7 +226,8 @@ class Checker:
             self._audit()
         elif self._sweeps:
             check_moment(core)
-            self._sweep()
+            sweep(core)
+            self._look_at_windows()
         else:
             check_moment(core)
 
@@ -237,11 +238,11 @@ class Checker:
             note_unpublished(self._core, self._track(sequence), sequence.block_table)
 
     def _after_finish(self) -> None:
-        self._audit()
         if self._tracks or self.num_finished != self.num_accepted:
             raise told.ENDS_ONCE.broken(f"{self.num_accepted} accepted, {self.num_finished} ended")
         nothing_is_left(self._core)
         told.check_lane_tokens(self.prefill_tokens + self.decode_tokens, self.lived_tokens)
+        self._audit()
 
     # What several of them do.
 
@@ -278,11 +279,11 @@ class Checker:
     def _audit(self) -> None:
         self._ticks_since_audit = 0
         check(self._core)
+        self._look_at_windows()
         if isinstance(self._core.pool, CachingBlockPool) and not self._core.config.window_blocks:
             self._chain.check(self._core.pool)
 
-    def _sweep(self) -> None:
-        sweep(self._core)
+    def _look_at_windows(self) -> None:
         if self._core.config.window_blocks:
             for sequence in self._core.batch.rows:
                 self._track(sequence).check_window(sequence)

@@ -107,8 +107,12 @@ def the_oldest_prefill_goes_on_first(core: Scheduler, event: StepDone, *, is_fir
     if is_first_chunk and core.config.fusion is not Fusion.ALL:
         return
     going_on = iter(core.prefilling)
+    last_in = -1
     for chunk in event.chunks:
         for sequence in going_on:
+            if sequence.admission_index < last_in:
+                raise OLDEST_FIRST.broken(f"{sequence} stands behind one that came in later", sequence.request_id)
+            last_in = sequence.admission_index
             if sequence is chunk.sequence:
                 break
             if sequence not in core.ending:
