@@ -57,19 +57,21 @@ def blocks_are_conserved(core: Scheduler) -> None:
     distinct = set(free)
     if len(distinct) != len(free) or len(free) != pool.free_blocks:
         raise CONSERVED.broken(f"{len(distinct)} free blocks, {len(free)} listed, {pool.free_blocks} counted")
-    held = sum(pool.references(block) > 0 for block in range(pool.total_blocks))
+    held = sum(map(bool, pool.reference_counts()))
     if len(free) + held != pool.total_blocks:
         raise CONSERVED.broken(f"{len(free)} free + {held} held, {pool.total_blocks} in all")
 
 
 def references_are_holders(core: Scheduler) -> None:
-    holders = [0] * core.pool.total_blocks
+    counts, holders = core.pool.reference_counts(), [0] * core.pool.total_blocks
     for sequence in core.sequences.values():
         for block in sequence.block_table:
             holders[block] += 1
+    if holders == list(counts):
+        return
     for block, count in enumerate(holders):
-        if core.pool.references(block) != count:
-            raise REFERENCES.broken(f"block {block} counts {core.pool.references(block)}, {count} tables hold it")
+        if counts[block] != count:
+            raise REFERENCES.broken(f"block {block} counts {counts[block]}, {count} tables hold it")
 
 
 def no_block_is_written_by_two(core: Scheduler) -> None:

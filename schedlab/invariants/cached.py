@@ -64,16 +64,13 @@ def keys_and_blocks_agree(core: Scheduler) -> None:
     pool = core.pool
     if not isinstance(pool, CachingBlockPool):
         return
-    num_keyed = 0
-    for block in range(pool.total_blocks):
-        key = pool.key_of(block)
-        if key is None:
-            continue
-        num_keyed += 1
-        if pool.lookup([key], 1) != [block]:
-            raise KEYS.broken(f"block {block} has a key that finds {pool.lookup([key], 1)}")
-    if num_keyed != pool.cached_blocks:
-        raise KEYS.broken(f"{num_keyed} blocks have a key, {pool.cached_blocks} can be found")
+    keyed = {block: key for block, key in enumerate(pool.keys()) if key is not None}
+    if pool.lookup(list(keyed.values()), len(keyed)) != list(keyed):
+        for block, key in keyed.items():
+            if pool.lookup([key], 1) != [block]:
+                raise KEYS.broken(f"block {block} has a key that finds {pool.lookup([key], 1)}")
+    if len(keyed) != pool.cached_blocks:
+        raise KEYS.broken(f"{len(keyed)} blocks have a key, {pool.cached_blocks} can be found")
     for block in pool.free_list():
         if pool.key_of(block) is not None:
             raise KEYS.broken(f"block {block} is empty and has a key")

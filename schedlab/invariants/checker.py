@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
 
 # Every owner of a seat is looked at once per so many owners that a tick has earned, so always while they are no more.
-SWEPT_PER_TICK = 24
+SWEPT_PER_TICK = 8
 # The full audit of blocks and queues runs once per this many (blocks + live sequences) a tick has earned.
 AUDITED_PER_TICK = 64
 
@@ -47,7 +47,7 @@ class Checker:
     """An observer of one scheduler that also looks at it after each of its ticks.
 
     An event costs O(1) and a tick too; laws about every owner of a seat are checked whenever the ticks since the last
-    time pay for it (in each tick while there are at most 24), laws about every block and waiting request likewise, and
+    time pay for it (in each tick while there are at most 8), laws about every block and waiting request likewise, and
     all of them at the end of the run. Attach it before the run starts.
 
     Raises (from within the run): InvariantViolation, naming the law, what was found, whom it concerns and when.
@@ -270,10 +270,16 @@ class Checker:
             self._look_at_rows(event)
 
     def _look_at_rows(self, event: StepDone) -> None:
-        size, iterations = self._core.config.block_size, self._iterations
+        size, iterations, tracks = self._core.config.block_size, self._iterations, self._tracks
+        length_of, outputs_of = event.batch.length, event.batch.outputs
         for row in event.batch.rows:
-            track, length, outputs = self._track(row), event.batch.length(row), event.batch.outputs(row)
-            told.check_row(row, (outputs, length), (track.outputs(iterations), track.computed(iterations)))
+            track, length, outputs = tracks.get(row) or self._track(row), length_of(row), outputs_of(row)
+            if length != track.computed(iterations) or outputs != track.outputs(iterations):
+                raise told.ONE_TOKEN.broken(
+                    f"{row} has (outputs, tokens) {outputs, length}, counted "
+                    f"{track.outputs(iterations), track.computed(iterations)}",
+                    row.request_id,
+                )
             blocks_hold_what_was_written(row, length, size)
 
     def _audit(self) -> None:

@@ -172,11 +172,6 @@ def check_restored(sequence: Sequence, track: Track, iterations: int) -> None:
         )
 
 
-def check_row(row: Sequence, found: tuple[int, int], counted: tuple[int, int]) -> None:
-    if found != counted:
-        raise ONE_TOKEN.broken(f"{row} has (outputs, tokens) {found}, counted {counted}", row.request_id)
-
-
 def check_lane_tokens(of_steps: int, of_requests: int) -> None:
     if of_steps != of_requests:
         raise LANE_TOKENS.broken(f"{of_steps} tokens of steps, {of_requests} of requests")

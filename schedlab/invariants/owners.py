@@ -114,9 +114,9 @@ def reservations_are_what_prefills_will_take(core: Scheduler) -> None:
 
 
 def lengths_within_limits(core: Scheduler) -> None:
-    longest = core.config.max_model_len
+    longest, batch = core.config.max_model_len, core.batch
     for sequence in core.view.owners():
-        outputs = core.view.outputs(sequence)
+        outputs = batch.outputs(sequence) if sequence in batch.rows else sequence.num_outputs
         known = sequence.num_prompt_tokens + outputs
         if outputs >= max(sequence.max_outputs, 1) or known > longest:
             raise LENGTHS.broken(

@@ -64,6 +64,10 @@ class BlockPool:
         """Has `block` a holder?"""
         return self._references[block] > 0
 
+    def reference_counts(self) -> tuple[int, ...]:
+        """Of every block. For checks: O(blocks)."""
+        return tuple(self._references)
+
     def free_list(self) -> tuple[int, ...]:
         """Free blocks, the next to go out last. For checks: O(free)."""
         return tuple(self._free)

@@ -70,6 +70,10 @@ class CachingBlockPool(BlockPool):
             block = self._next[block]
         return tuple(idle)
 
+    def keys(self) -> tuple[int | None, ...]:
+        """Of every block. For checks: O(blocks)."""
+        return tuple(self._keys)
+
     def key_of(self, block: int) -> int | None:
         """The key under which a block can be found."""
         return self._keys[block]
