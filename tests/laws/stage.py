@@ -44,6 +44,7 @@ class Scene:
 
     config: SchedulerConfig
     num_blocks: int = 40
+    num_requests: int = 7
     first_prompt_tokens: int = 6
     timeout_ns: int = 90_000
     dense: bool = False
@@ -96,9 +97,10 @@ class Stage:
         if place is Place.BETWEEN:
             self.wrap("begin_tick", before=lambda: self._strike(damage))
         SimProcess(self.clock, self.core, self.device)
-        for index in range(7):
+        for index in range(self.scene.num_requests):
             self.clock.at_ns(index * 700, lambda _, index=index: self._submit(index))  # type: ignore[misc]
-        self.clock.at_ns(5000, lambda _: self.core.inbox.deliver(Delivery(5000, CLOSE, 0, Close())))
+        closing_ns = self.scene.num_requests * 700
+        self.clock.at_ns(closing_ns, lambda _: self.core.inbox.deliver(Delivery(closing_ns, CLOSE, 0, Close())))
         self.clock.run()
         assert self._struck, "the run never came to the point where it is damaged"
 
