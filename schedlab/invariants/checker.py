@@ -11,6 +11,7 @@ from schedlab.errors import InvariantViolation
 from schedlab.events import (
     Admitted,
     Arrived,
+    CacheReset,
     Finished,
     FirstToken,
     Preempted,
@@ -178,6 +179,10 @@ class Checker:
         self.lived_tokens += track.prefilled_tokens + track.decoded_tokens
         check_end(self._core, event, track, is_shutdown=self._is_over)
 
+    def on_cache_reset(self, event: CacheReset) -> None:
+        self._pass_time(event.now_ns)
+        told.check_reset(self._core, event)
+
     # Phases of a tick.
 
     def _before_tick(self) -> None:
@@ -286,7 +291,7 @@ class Checker:
         self._ticks_since_audit = 0
         check(self._core)
         self._look_at_windows()
-        if isinstance(self._core.pool, CachingBlockPool) and not self._core.config.window_blocks:
+        if isinstance(self._core.pool, CachingBlockPool):
             self._chain.check(self._core.pool)
 
     def _look_at_windows(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlab.events import Arrived, SwappedOut
+from schedlab.events import Arrived, CacheReset, SwappedOut
 from schedlab.invariants.track import Track
 from schedlab.law import Law, When
 from schedlab.memory.blocks import blocks_for
@@ -114,6 +114,14 @@ LANE_TOKENS = Law(
 )
 
 
+EMPTY_CACHE = Law(
+    "a_reset_cache_is_empty",
+    "After a reset nothing can be found in the prefix cache, and every block is free.",
+    When.EVENT,
+    numbers=(7,),
+)
+
+
 def check_arrival(core: Scheduler, event: Arrived, *, is_known: bool) -> None:
     sequence, request = event.sequence, event.sequence.request
     if is_known or sequence.state is not State.PENDING:
@@ -148,6 +156,16 @@ def check_prefix(core: Scheduler, sequence: Sequence) -> None:
     ):
         raise USABLE_SNAPSHOT.broken(
             f"{sequence} of session {session!r} starts at {sequence.num_computed} with {found}", sequence.request_id
+        )
+
+
+def check_reset(core: Scheduler, event: CacheReset) -> None:
+    """A reset that was refused changes nothing."""
+    pool, snapshots = core.pool, core.snapshots
+    saved = len(snapshots.snapshots()) if snapshots is not None else 0
+    if event.done and (pool.cached_blocks or pool.free_blocks != pool.total_blocks or saved):
+        raise EMPTY_CACHE.broken(
+            f"{pool.cached_blocks} blocks cached, {pool.free_blocks} of {pool.total_blocks} free, {saved} states saved"
         )
 
 

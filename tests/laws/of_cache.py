@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlab.core.swapping import Purpose
 from schedlab.errors import DeviceFault
-from schedlab.events import Admitted, Restored, SwappedOut
+from schedlab.events import Admitted, CacheReset, Restored, SwappedOut
 from schedlab.memory.swap import Tier
 from schedlab.sequence import State
 from tests.laws.breach import Breaches, first_row, first_waiting
@@ -111,6 +111,11 @@ def a_failed_step_is_published(stage: Stage) -> None:
 
     stage.wrap("commit", before=fail)
     stage.wrap("unseat", before=publish)
+
+
+@KEPT.of("a_reset_cache_is_empty", CACHE)
+def a_cache_in_use_is_said_to_be_empty(stage: Stage) -> None:
+    stage.tell(CacheReset(stage.now_ns, done=True))
 
 
 def _someone_is_swapped(stage: Stage) -> bool:
