@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedlab.law import Law
+
 
 class SchedlabError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -37,7 +42,32 @@ class IllegalTransition(SchedlabError):
 
 
 class InvariantViolation(SchedlabError):
-    """A law of the run does not hold. The message names the law and the numbers."""
+    """A law of the run does not hold. The message names the law, what it demands, what was found, whom and when.
+
+    Attributes:
+        found: what was seen.
+        law: the law; None where the caller has none.
+        request_id: the request that it concerns, if it is one.
+        now_ns: when it was noticed; None until someone who has the clock has said so.
+    """
+
+    def __init__(self, found: str, law: Law | None = None, request_id: int | None = None) -> None:
+        super().__init__(found, law, request_id)
+        self.found = found
+        self.law = law
+        self.request_id = request_id
+        self.now_ns: int | None = None
+
+    def __str__(self) -> str:
+        law, about = self.law, []
+        if self.request_id is not None:
+            about.append(f"request {self.request_id}")
+        if self.now_ns is not None:
+            about.append(f"at {self.now_ns} ns")
+        if law is not None and law.reference:
+            about.append(law.reference)
+        text = self.found if law is None else f"{law.name}: {law.sentence} Found: {self.found}"
+        return f"{text} ({'; '.join(about)})" if about else text
 
 
 class Stalled(SchedlabError):

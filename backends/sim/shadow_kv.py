@@ -26,7 +26,7 @@ from backends.sim.shadow_witness import Witness
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
 from schedlab.events import EVENT_METHODS, Admitted, Resumed, StepDone
-from schedlab.invariants.violation import violation
+from schedlab.invariants.contents import HAS_BLOCK, OPEN_BLOCK
 from schedlab.memory.blocks import blocks_for
 from schedlab.sequence import NOT_YET, Sequence
 
@@ -174,8 +174,7 @@ class ShadowDevice(SimDevice):
             return
         for block in blocks:
             if busy_until.get(block, 0) > begin_quanta:
-                raise violation(
-                    "no_step_touches_a_block_under_an_open_copy",
+                raise OPEN_BLOCK.broken(
                     f"{who} writes block {block} from {begin_quanta} quanta on, and a copy that it does not name in "
                     f"`after` uses it until {busy_until[block]}",
                 )
@@ -185,9 +184,9 @@ class ShadowDevice(SimDevice):
         table, far_blocks = sequence.block_table, sequence.window.start if sequence.window else 0
         first, last = start // size, blocks_for(start + count, size)
         if not far_blocks <= first <= last <= far_blocks + len(table):
-            raise violation(
-                "every_position_has_a_block",
+            raise HAS_BLOCK.broken(
                 f"{sequence} writes {count} tokens from {start} with {len(table)} blocks, {far_blocks} more on disk",
+                request_id,
             )
         self._may_write(table[first - far_blocks : last - far_blocks], begin_quanta, f"request {request_id}")
         self.states.may_write(sequence.slot, begin_quanta, f"request {request_id}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.sim.shadow_content import MASK
 from backends.sim.shadow_witness import Witness
-from schedlab.invariants.violation import violation
+from schedlab.invariants.contents import OPEN_SLOT
 from schedlab.sequence import NOT_YET
 
 EMPTY = 0
@@ -41,8 +41,7 @@ class SlotStates:
     def may_write(self, slot: int, begin_quanta: int, who: str) -> None:
         """Law: nobody writes a slot under an open copy that he does not wait for."""
         if self._busy_until.get(slot, 0) > begin_quanta:
-            raise violation(
-                "no_step_touches_a_slot_under_an_open_copy",
+            raise OPEN_SLOT.broken(
                 f"{who} writes slot {slot} from {begin_quanta} quanta on, and a copy that it does not name in `after` "
                 f"uses it until {self._busy_until[slot]}",
             )

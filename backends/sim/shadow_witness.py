@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.sim.outputs import OutputModel
 from backends.sim.shadow_content import MASK, Content, digest_of
-from schedlab.invariants.violation import violation
+from schedlab.invariants.contents import SOLO
 from schedlab.request import Request
 from schedlab.sequence import NOT_YET, Sequence
 
@@ -57,15 +57,15 @@ class Witness:
             InvariantViolation: its outputs are not those of the same request alone.
         """
         if sequence.num_outputs != self.num_outputs:
-            raise violation(
-                "outputs_equal_the_solo_run",
+            raise SOLO.broken(
                 f"{sequence} ends with {sequence.num_outputs} outputs, {self.num_outputs} were sampled",
+                sequence.request_id,
             )
         first = self.content.num_prompt_tokens
         alone = self.content.total(first, first + self.num_outputs)
         if self.output_digest != alone:
-            raise violation(
-                "outputs_equal_the_solo_run",
+            raise SOLO.broken(
                 f"request {sequence.request_id}, {self.num_outputs} outputs with digest {self.output_digest:016x}, "
                 f"alone {alone:016x}; first at {self._first_fault}",
+                sequence.request_id,
             )

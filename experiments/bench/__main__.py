@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.bench import scale, speed, startup, waiting
+from experiments.bench import check_cost, scale, speed, startup, waiting
+from experiments.bench.machine import machine
 
 GALLERY = Path("reports/gallery/bench.md")
-
-
-def machine() -> str:
-    """Processor, interpreter and date."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), platform.machine()
-    )
-    return f"{cpu}, Python {platform.python_version()}, {datetime.now(UTC):%Y-%m-%d}"
-
-
-def _cpu_lines() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def document(trace: str) -> Iterator[str]:
@@ -36,6 +22,7 @@ def document(trace: str) -> Iterator[str]:
         "One trace, three loads (Llama-3-8B on H100, preset vllm)": lambda: speed.lines(trace),
         "Length of the run (azure-conv-like)": scale.lines,
         "Length of the queue": waiting.lines,
+        "Cost of `--check`": lambda: check_cost.lines(trace),
         "Start-up": startup.lines,
     }
     for title, lines in sections.items():

@@ -22,7 +22,7 @@ from backends.sim.device import SimDevice
 from backends.sim.outputs import Lengths
 from backends.sim.process import SimProcess
 from experiments.arrivals import OpenLoopSource
-from experiments.bench.__main__ import machine
+from experiments.bench.machine import machine
 from experiments.metrics.requests import RequestTable
 from experiments.request_maker import RequestMaker, TokenLimit
 from reports.files import replace_file

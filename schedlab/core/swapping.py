@@ -134,10 +134,11 @@ def _first_block(sequence: Sequence) -> int:
 
 def _end_restore(core: Scheduler, sequence: Sequence, error: str) -> None:
     drop_image(core, sequence)
+    # The copy has ended: nobody who gets the blocks or the slot has to wait for it.
+    del core.restoring[sequence]
     if error:
         core.preempt(sequence, RESTORE_FAILED)
         return
-    del core.restoring[sequence]
     sequence.immune_until_outputs = sequence.num_outputs + core.config.immunity_tokens
     now_ns = core.device.now_ns()
     core.activate(sequence, now_ns)

@@ -7,9 +7,11 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from schedlab.device import StepResult
+from schedlab.errors import InvariantViolation
 from schedlab.events import (
     Admitted,
     Arrived,
+    CacheReset,
     Finished,
     FirstToken,
     Preempted,
@@ -20,18 +22,24 @@ from schedlab.events import (
     StepDone,
     SwappedOut,
 )
-from schedlab.invariants.choices import check_admission, check_resume, check_victim
-from schedlab.invariants.state import check, check_tick
-from schedlab.invariants.steps import check_step
+from schedlab.invariants import events as told
+from schedlab.invariants.chain import Chain
+from schedlab.invariants.choices import OVERTAKEN, check_admission, check_resume, check_victim, passed_over
+from schedlab.invariants.ends import TIMES, check_end, note_unpublished
+from schedlab.invariants.last import nothing_is_left
+from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
+from schedlab.invariants.state import check, check_moment, sweep
+from schedlab.invariants.steps import ROWS, blocks_hold_what_was_written, check_step
 from schedlab.invariants.track import Track
-from schedlab.invariants.violation import violation
-from schedlab.memory.blocks import blocks_for
+from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
-from schedlab.sequence import NOT_YET, Sequence, State
+from schedlab.sequence import NOT_YET, Sequence
 
 if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
 
+# Every owner of a seat is looked at once per so many owners that a tick has earned, so always while they are no more.
+SWEPT_PER_TICK = 8
 # The full audit of blocks and queues runs once per this many (blocks + live sequences) a tick has earned.
 AUDITED_PER_TICK = 64
 
@@ -39,42 +47,54 @@ AUDITED_PER_TICK = 64
 class Checker:
     """An observer of one scheduler that also looks at it after each of its ticks.
 
-    A tick costs O(owners of seats); laws about every block and every waiting sequence are checked whenever the ticks
-    since the last time pay for it, and always at the end of the run. Attach it before the run starts.
+    An event costs O(1) and a tick too; laws about every owner of a seat are checked whenever the ticks since the last
+    time pay for it (in each tick while there are at most 8), laws about every block and waiting request likewise, and
+    all of them at the end of the run. Attach it before the run starts.
 
-    Raises (from within the run): InvariantViolation, naming the law and the numbers.
+    Raises (from within the run): InvariantViolation, naming the law, what was found, whom it concerns and when.
     """
 
     def __init__(self) -> None:
         self._tracks: dict[Sequence, Track] = {}
         self._deadlines: list[tuple[int, int, Sequence]] = []
+        self._phases = Phases()
+        self._chain = Chain()
         self._now_ns = 0
+        self._sweep_credit = 0
+        self._sweeps = False
         self._ticks_since_audit = 0
         self._evicted_in_plan: list[Sequence] = []
+        # Iterations of the decode batch so far, and its rows.
+        self._iterations = 0
+        self._num_rows = 0
+        self._is_over = False
         self.num_accepted = 0
         self.num_finished = 0
         self.prefill_tokens = 0
+        self.decode_tokens = 0
         self.recomputed_tokens = 0
+        self.lived_tokens = 0
         self.num_ticks = 0
-        self._is_over = False
 
     def attach(self, core: Scheduler) -> None:
-        """Subscribe to the events of `core`, and look at it after each plan, each tick and its finish."""
+        """Subscribe to the events of `core`, and look at it before and after its phases."""
         self._core = core
         core.bus.add(self)
-        _around(core, "begin_tick", before=self._evicted_in_plan.clear)
-        _around(core, "plan", after=self._after_plan)
+        _around(core, "begin_tick", before=self._before_tick)
+        _around(core, "receive")
+        _around(core, "plan", before=self._phases.plan, after=self._after_plan)
+        _around(core, "launch", before=self._before_launch)
         _around(core, "commit", before=self._before_commit)
-        _around(core, "end_tick", after=self._after_tick)
+        _around(core, "end_tick", before=self._before_end, after=self._after_tick)
         _around(core, "finish", before=self._before_finish, after=self._after_finish)
+
+    # Events.
 
     def on_arrived(self, event: Arrived) -> None:
         self._pass_time(event.now_ns)
+        self._phases.moved = True
+        told.check_arrival(self._core, event, is_known=event.sequence in self._tracks)
         sequence = event.sequence
-        if sequence in self._tracks or sequence.state is not State.PENDING:
-            raise violation("arrives_once", f"{sequence} arrives at {event.now_ns} ns")
-        if event.now_ns < sequence.request.arrival_ns:
-            raise violation("arrives_in_time", f"{sequence} of {sequence.request.arrival_ns} is seen at {event.now_ns}")
         self._tracks[sequence] = Track()
         self.num_accepted += 1
         if sequence.request.deadline_ns is not None:
@@ -82,112 +102,98 @@ class Checker:
 
     def on_refused(self, event: Refused) -> None:
         self._pass_time(event.now_ns)
+        self._phases.moved = True
         if event.sequence in self._tracks or not event.reason:
-            raise violation("refused_never_waits", f"{event.sequence} is refused: {event.reason!r}")
+            raise told.REFUSED.broken(f"{event.sequence} is refused: {event.reason!r}", event.sequence.request_id)
 
     def on_admitted(self, event: Admitted) -> None:
-        track = self._follow(event.now_ns, event.sequence)
-        check_admission(self._core, event.sequence, self._evicted_in_plan)
-        track.start(event.sequence, self._core.config.block_size)
+        track, core, sequence = self._follow(event.now_ns, event.sequence), self._core, event.sequence
+        self._phases.moved = True
+        for candidate in passed_over(core, sequence):
+            passed = self._track(candidate)
+            passed.passed += 1
+            if passed.passed > core.config.max_bypass:
+                raise OVERTAKEN.broken(
+                    f"{sequence} passes {candidate}, passed {passed.passed} times", candidate.request_id
+                )
+        check_admission(core, sequence, self._evicted_in_plan)
+        self._start(track, sequence)
 
     def on_preempted(self, event: Preempted) -> None:
-        track = self._follow(event.now_ns, event.sequence)
+        track = self._leave(event.now_ns, event.sequence)
         self._evicted_in_plan.append(event.sequence)
-        check_victim(self._core, event, track.outputs)
+        check_victim(self._core, event, track.outputs(self._iterations))
         track.restart()
 
     def on_resumed(self, event: Resumed) -> None:
         track = self._follow(event.now_ns, event.sequence)
+        self._phases.returned = True
         check_resume(self._core, event.sequence)
-        if event.sequence.num_outputs != track.outputs:
-            raise violation("preemption_keeps_outputs", f"{event.sequence}: {track.outputs}")
-        track.start(event.sequence, self._core.config.block_size)
+        told.check_outputs(event.sequence, track.outputs(self._iterations))
+        self._start(track, event.sequence)
 
     def on_swapped_out(self, event: SwappedOut) -> None:
-        self._follow(event.now_ns, event.sequence)
+        self._leave(event.now_ns, event.sequence)
         self._evicted_in_plan.append(event.sequence)
-        image = event.sequence.image
-        if image is None or event.num_blocks != image.num_blocks:
-            raise violation("an_image_holds_all_blocks", f"{event.sequence}: {event.num_blocks} blocks, {image}")
+        told.check_image(event)
 
     def on_restoring(self, event: Restoring) -> None:
         self._follow(event.now_ns, event.sequence)
+        self._phases.returned = True
         check_resume(self._core, event.sequence)
 
     def on_restored(self, event: Restored) -> None:
-        sequence, track = event.sequence, self._follow(event.now_ns, event.sequence)
-        if (sequence.num_outputs, sequence.num_computed) != (track.outputs, track.computed):
-            raise violation(
-                "a_swap_keeps_everything",
-                f"{sequence} has (outputs, tokens) {sequence.num_outputs, sequence.num_computed}, counted "
-                f"{track.outputs, track.computed}",
-            )
+        track = self._follow(event.now_ns, event.sequence)
+        self._phases.moved = True
+        told.check_restored(event.sequence, track, self._iterations)
 
     def on_step_done(self, event: StepDone) -> None:
-        self._pass_time(self._core.device.now_ns())
-        check_step(self._core, event)
-        for chunk in event.chunks:
-            self._track(chunk.sequence).compute(chunk)
+        core, tracks = self._core, self._tracks
+        self._pass_time(core.device.now_ns())
+        self._phases.moved = True
+        chunks = event.chunks
+        is_first_chunk = len(chunks) == 1 and not event.decode_rows and not self._track(chunks[0].sequence).chunks
+        check_step(core, event, is_first_chunk=is_first_chunk)
+        for chunk in chunks:
+            tracks[chunk.sequence].compute(chunk)
             self.prefill_tokens += chunk.num_tokens
-        if not event.decode_rows:
-            return
-        for sequence in event.batch.rows:
-            track = self._track(sequence)
-            track.decode(event.pace.count)
-            found = event.batch.outputs(sequence), event.batch.length(sequence)
-            if found != (track.outputs, track.computed):
-                raise violation(
-                    "each_row_gets_one_token_an_iteration",
-                    f"{sequence} has (outputs, tokens) {found}, counted {track.outputs, track.computed}",
-                )
+        if event.decode_rows:
+            self._decode(event)
 
     def on_first_token(self, event: FirstToken) -> None:
         track = self._follow(event.now_ns, event.sequence)
-        if track.outputs or not track.sampled or event.sequence.admitted_ns == NOT_YET:
-            raise violation("first_token_once", f"{event.sequence} at {event.now_ns} ns after {track.outputs} outputs")
-        track.outputs = 1
+        outputs = track.outputs(self._iterations)
+        if outputs or not track.sampled or event.sequence.admitted_ns == NOT_YET:
+            raise told.FIRST_TOKEN.broken(f"{event.sequence} after {outputs} outputs", event.sequence.request_id)
+        track.first_token()
 
     def on_finished(self, event: Finished) -> None:
         sequence = event.sequence
-        track = self._follow(event.now_ns, sequence)
+        track = self._leave(event.now_ns, sequence)
+        if self._phases.returned and event.reason in (FinishReason.STOP, FinishReason.LENGTH) and not self._is_over:
+            raise RETIRE_FIRST.broken(f"{sequence} ends after another has returned", sequence.request_id)
+        self._phases.moved = True
         del self._tracks[sequence]
         self.num_finished += 1
         self.recomputed_tokens += sequence.num_recomputed_tokens
-        self._ended_well(event)
-        self._error_is_true(event, track)
-        track.check_totals(sequence)
+        self.lived_tokens += track.prefilled_tokens + track.decoded_tokens
+        check_end(self._core, event, track, is_shutdown=self._is_over)
 
-    def _ended_well(self, event: Finished) -> None:
-        sequence, core = event.sequence, self._core
-        if sequence.state is not State.FINISHED or sequence.finish_reason is not event.reason:
-            raise violation("finished_is_finished", f"{sequence}, {sequence.finish_reason}, {event.reason}")
-        if sequence.block_table or sequence.reserved_blocks or core.sequences.get(sequence.request_id) is sequence:
-            raise violation("finished_holds_nothing", f"{sequence} has blocks {sequence.block_table}")
-        if sequence in core.batch or sequence in core.prefilling or (core.ledger and core.ledger.holds(sequence)):
-            raise violation("finished_holds_nothing", f"{sequence} has a place in the batch, a lane or the ledger")
-        times = [sequence.request.arrival_ns, sequence.admitted_ns, sequence.first_token_ns, sequence.last_token_ns]
-        times = [time for time in [*times, sequence.finished_ns, event.now_ns] if time != NOT_YET]
-        if times != sorted(times):
-            raise violation("times_never_go_back", f"{sequence}: arrival, admission, tokens, end are {times}")
-        if event.reason is FinishReason.REFUSED or (event.reason is FinishReason.ERROR and not sequence.error):
-            raise violation("ends_with_a_reason", f"{sequence}: {event.reason} {sequence.error!r}")
-        if event.reason is FinishReason.LENGTH and sequence.num_outputs != sequence.max_outputs:
-            raise violation("length_means_all_outputs", f"{sequence}: {sequence.num_outputs} of {sequence.max_outputs}")
-        if event.reason is FinishReason.TIMEOUT and event.now_ns < (sequence.request.deadline_ns or 0):
-            raise violation("no_timeout_before_the_deadline", f"{sequence}: {sequence.request.deadline_ns}")
+    def on_cache_reset(self, event: CacheReset) -> None:
+        self._pass_time(event.now_ns)
+        told.check_reset(self._core, event)
 
-    def _error_is_true(self, event: Finished, track: Track) -> None:
-        """An error is a failed step, a shutdown, or more tokens than the whole pool holds; and a failed step is one."""
-        sequence, core = event.sequence, self._core
-        is_error = event.reason is FinishReason.ERROR
-        if track.failed and not is_error:
-            raise violation("a_failed_step_ends_its_rows", f"{sequence} was in one and ends with {event.reason}")
-        needed_blocks = blocks_for(sequence.num_prompt_tokens + sequence.num_outputs, core.config.block_size)
-        if is_error and not (track.failed or self._is_over or needed_blocks > core.pool.total_blocks):
-            raise violation(
-                "nobody_ends_while_it_could_go_on",
-                f"{sequence} needs {needed_blocks} of {core.pool.total_blocks} blocks and ends: {sequence.error}",
-            )
+    # Phases of a tick.
+
+    def _before_tick(self) -> None:
+        self._phases.begin()
+        self._evicted_in_plan.clear()
+        core = self._core
+        owners = len(core.batch.rows) + len(core.prefilling) + len(core.restoring) + len(core.parked)
+        self._sweep_credit += SWEPT_PER_TICK
+        self._sweeps = self._sweep_credit >= owners
+        if self._sweeps:
+            self._sweep_credit = 0
 
     def _after_plan(self) -> None:
         """No plan leaves a sequence alive whose deadline has come."""
@@ -195,66 +201,150 @@ class Checker:
         while deadlines and deadlines[0][2] not in self._tracks:
             heappop(deadlines)
         if deadlines and deadlines[0][0] <= now_ns:
-            raise violation("timeouts_are_swept", f"{deadlines[0][2]}, due {deadlines[0][0]}, lives on at {now_ns} ns")
+            due_ns, _, sequence = deadlines[0]
+            raise told.SWEPT.broken(f"{sequence}, due at {due_ns} ns, lives on", sequence.request_id)
+
+    def _before_launch(self, *_: object) -> None:
+        self._phases.launch(self._core)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""
         step = self._core.in_flight
         if result.fault is not None and step is not None:
             for sequence in [chunk.sequence for chunk in step.chunks] or list(self._core.batch.rows):
-                self._track(sequence).failed = True
+                track = self._track(sequence)
+                track.failed = True
+                note_unpublished(self._core, track, sequence.block_table)
 
-    def _before_finish(self) -> None:
-        self._is_over = True
+    def _before_end(self) -> None:
+        self._phases.begin_end(self._core)
 
     def _after_tick(self) -> None:
         core = self._core
         self._pass_time(core.device.now_ns())
         self.num_ticks += 1
         self._ticks_since_audit += 1
+        self._phases.end(core)
         if len(self._tracks) != len(core.sequences):
-            raise violation("every_request_is_live_or_ended", f"{len(self._tracks)} live, {len(core.sequences)} known")
+            raise told.LIVE_OR_ENDED.broken(f"{len(self._tracks)} live, {len(core.sequences)} known")
         if self._ticks_since_audit * AUDITED_PER_TICK >= core.pool.total_blocks + len(core.sequences):
-            self._ticks_since_audit = 0
-            check(core)
+            self._audit()
+        elif self._sweeps:
+            check_moment(core)
+            sweep(core)
+            self._look_at_windows()
         else:
-            check_tick(core)
+            check_moment(core)
+
+    def _before_finish(self) -> None:
+        self._phases.finish()
+        self._is_over = True
+        for sequence in self._core.view.owners():
+            note_unpublished(self._core, self._track(sequence), sequence.block_table)
 
     def _after_finish(self) -> None:
-        check(self._core)
         if self._tracks or self.num_finished != self.num_accepted:
-            raise violation("every_request_ends_once", f"{self.num_accepted} accepted, {self.num_finished} ended")
-        if self._core.pool.used_blocks:
-            raise violation("all_blocks_come_back", f"{self._core.pool.used_blocks} blocks are used after the end")
+            raise told.ENDS_ONCE.broken(f"{self.num_accepted} accepted, {self.num_finished} ended")
+        nothing_is_left(self._core)
+        told.check_lane_tokens(self.prefill_tokens + self.decode_tokens, self.lived_tokens)
+        self._audit()
+
+    # What several of them do.
+
+    def _start(self, track: Track, sequence: Sequence) -> None:
+        track.start(sequence, self._core.config.block_size)
+        if sequence.block_table:
+            told.check_prefix(self._core, sequence)
+
+    def _decode(self, event: StepDone) -> None:
+        """Count for all rows at once; who has joined is known from the announcement."""
+        if self._phases.decoded:
+            raise ONE_DECODE.broken(f"another of {event.decode_rows} rows")
+        self._phases.decoded = True
+        for sequence in event.newcomers:
+            track = self._track(sequence)
+            if track.joined != NOT_YET:
+                raise ROWS.broken(f"{sequence} is announced, and was a row before", sequence.request_id)
+            track.join(self._iterations)
+            self._num_rows += 1
+        if event.decode_rows != self._num_rows:
+            raise ROWS.broken(f"{event.decode_rows} rows, {self._num_rows} have joined and not left")
+        self._iterations += event.pace.count
+        self.decode_tokens += event.decode_rows * event.pace.count
+        if self._sweeps:
+            self._look_at_rows(event)
+
+    def _look_at_rows(self, event: StepDone) -> None:
+        size, iterations, tracks = self._core.config.block_size, self._iterations, self._tracks
+        length_of, outputs_of = event.batch.length, event.batch.outputs
+        for row in event.batch.rows:
+            track, length, outputs = tracks.get(row) or self._track(row), length_of(row), outputs_of(row)
+            if length != track.computed(iterations) or outputs != track.outputs(iterations):
+                raise told.ONE_TOKEN.broken(
+                    f"{row} has (outputs, tokens) {outputs, length}, counted "
+                    f"{track.outputs(iterations), track.computed(iterations)}",
+                    row.request_id,
+                )
+            blocks_hold_what_was_written(row, length, size)
+
+    def _audit(self) -> None:
+        self._ticks_since_audit = 0
+        check(self._core)
+        self._look_at_windows()
+        if isinstance(self._core.pool, CachingBlockPool):
+            self._chain.check(self._core.pool)
+
+    def _look_at_windows(self) -> None:
+        if self._core.config.window_blocks:
+            for sequence in self._core.batch.rows:
+                self._track(sequence).check_window(sequence)
 
     def _pass_time(self, now_ns: int) -> None:
         if now_ns < self._now_ns:
-            raise violation("times_never_go_back", f"{now_ns} ns after {self._now_ns} ns")
+            raise TIMES.broken(f"{now_ns} ns after {self._now_ns} ns")
         self._now_ns = now_ns
+
+    def _leave(self, now_ns: int, sequence: Sequence) -> Track:
+        """A sequence gives up its place, in the batch or elsewhere, and what it has computed can be found by others."""
+        track = self._follow(now_ns, sequence)
+        self._num_rows -= track.leave(self._iterations)
+        if self._core.config.prefix_cache:
+            self._chain.learn(sequence)
+        return track
 
     def _follow(self, now_ns: int, sequence: Sequence) -> Track:
         self._pass_time(now_ns)
+        if self._core.in_flight is not None:
+            raise STILL.broken(f"{sequence} has an event ({sequence.state})", sequence.request_id)
         return self._track(sequence)
 
     def _track(self, sequence: Sequence) -> Track:
         track = self._tracks.get(sequence)
         if track is None:
-            raise violation("nothing_before_arrival_or_after_the_end", f"{sequence} has an event")
+            raise told.KNOWN.broken(f"{sequence} has an event", sequence.request_id)
         return track
 
 
 def _around(
     core: Scheduler, method: str, before: Callable[..., None] | None = None, after: Callable[[], None] | None = None
 ) -> None:
-    """Make `core.method(...)` call `before` with the same arguments first and `after` in the end."""
+    """Make `core.method(...)` call `before` with the same arguments first and `after` in the end.
+
+    Violations from within learn what time it is.
+    """
     inner = getattr(core, method)
 
     def call(*arguments: object) -> object:
-        if before is not None:
-            before(*arguments)
-        result = inner(*arguments)
-        if after is not None:
-            after()
+        try:
+            if before is not None:
+                before(*arguments)
+            result = inner(*arguments)
+            if after is not None:
+                after()
+        except InvariantViolation as violation:
+            if violation.now_ns is None:
+                violation.now_ns = core.device.now_ns()
+            raise
         return result
 
     setattr(core, method, call)

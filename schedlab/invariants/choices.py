@@ -8,40 +8,90 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.config import AdmissionRule, VictimRule
 from schedlab.events import IMAGE_LOST, RESET, RESTORE_FAILED, Preempted
-from schedlab.invariants.violation import violation
+from schedlab.law import Law, When
 from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
 
 if TYPE_CHECKING:
     from schedlab.core.scheduler import Scheduler
 
+SEAT_IS_FREE = Law(
+    "admission_needs_a_seat", "A request comes in only where a seat is free.", When.EVENT, numbers=(27,), scenarios=(3,)
+)
+OVERTAKEN = Law(
+    "nobody_is_overtaken",
+    "No waiting request is passed by one behind it in the policy's own order, but max_bypass times and by so many.",
+    When.EVENT,
+    numbers=(23, 24, 32),
+    scenarios=(4,),
+)
+LINE = Law(
+    "the_line_is_kept",
+    "Where preempted and waiting requests stand in one line, none passes a preempted one that ranks before it.",
+    When.EVENT,
+    numbers=(24,),
+    scenarios=(4,),
+)
+ROOM = Law(
+    "admission_leaves_room",
+    "After an admission the blocks that the admission rule promises are free, or the admitted request is alone.",
+    When.EVENT,
+    numbers=(26,),
+)
+VICTIM_OUTPUTS = Law(
+    "victim_keeps_its_outputs",
+    "A preempted request keeps the outputs that it has produced.",
+    When.EVENT,
+    numbers=(41, 48),
+    scenarios=(5,),
+)
+IMMUNE = Law(
+    "immune_ones_stay",
+    "A request that has just returned is no victim again while another that is not immune could go.",
+    When.EVENT,
+    numbers=(43, 46),
+    scenarios=(4,),
+)
+VICTIM = Law("victim_by_rule", "The victim is the one that the configured rule names.", When.EVENT, numbers=(44,))
+RETURN_ROOM = Law(
+    "resume_needs_room",
+    "A preempted request returns only with a free seat, and with free blocks for it and the headroom asked for.",
+    When.EVENT,
+    numbers=(27, 47),
+    scenarios=(3,),
+)
+RETURN_ORDER = Law(
+    "resume_in_order",
+    "Preempted requests return in the order that the policy gives them.",
+    When.EVENT,
+    numbers=(47,),
+    scenarios=(4,),
+)
+
+
+def passed_over(core: Scheduler, sequence: Sequence) -> list[Sequence]:
+    """Who waits on before a request that has just been admitted, at most as many as may."""
+    limit = core.config.max_bypass
+    passed: list[Sequence] = []
+    for candidate in core.waiting.candidates():
+        if candidate is sequence:
+            return passed
+        if candidate.state is State.PENDING:
+            passed.append(candidate)
+            if len(passed) > limit:
+                raise OVERTAKEN.broken(f"{sequence} passes {len(passed)}, of them {candidate}", candidate.request_id)
+    raise OVERTAKEN.broken(f"{sequence} was admitted and is no candidate", sequence.request_id)
+
 
 def check_admission(core: Scheduler, sequence: Sequence, evicted: List[Sequence]) -> None:
     """Check the laws of an admission that has just happened; `evicted` had to go in this same plan."""
     if core.free_seats < 0:
-        raise violation("admission_needs_a_seat", f"{sequence} came in, {core.free_seats} seats are free")
-    nobody_is_overtaken(core, sequence)
+        raise SEAT_IS_FREE.broken(f"{sequence} came in, {core.free_seats} seats are free", sequence.request_id)
     the_line_is_kept(core, sequence, evicted)
     admission_leaves_room(core, sequence)
 
 
-def nobody_is_overtaken(core: Scheduler, sequence: Sequence) -> None:
-    """Nobody who stands before an admitted request waits on, but as `max_bypass` allows."""
-    limit, passed = core.config.max_bypass, 0
-    for candidate in core.waiting.candidates():
-        if candidate is sequence:
-            return
-        if candidate.state is State.PENDING:
-            passed += 1
-            if passed > limit or candidate.times_bypassed >= limit:
-                raise violation(
-                    "nobody_is_overtaken", f"{sequence} passes {candidate}, passed {candidate.times_bypassed} times"
-                )
-    raise violation("nobody_is_overtaken", f"{sequence} was admitted and is no candidate")
-
-
 def the_line_is_kept(core: Scheduler, sequence: Sequence, evicted: List[Sequence]) -> None:
-    """In one line, no request passes a preempted sequence that ranks before it."""
     if not core.in_line:
         return
     rank = core.policy.rank(sequence)
@@ -49,11 +99,11 @@ def the_line_is_kept(core: Scheduler, sequence: Sequence, evicted: List[Sequence
         if not core.policy.rank(parked) < rank:
             return
         if parked not in evicted:
-            raise violation("the_line_is_kept", f"{sequence} passes the preempted {parked}")
+            raise LINE.broken(f"{sequence} passes the preempted {parked}", parked.request_id)
 
 
 def admission_leaves_room(core: Scheduler, sequence: Sequence) -> None:
-    """What the admission rule promises holds afterwards, or the admitted one is alone."""
+    """For policies that leave admission to the configured rule."""
     if type(core.policy).admit is not Policy.admit:
         return
     config, pool = core.config, core.pool
@@ -61,14 +111,14 @@ def admission_leaves_room(core: Scheduler, sequence: Sequence) -> None:
     if config.admission is AdmissionRule.PROMPT:
         watermark = 0 if alone else config.watermark_blocks
         if core.reserved_blocks + watermark > pool.free_blocks:
-            raise violation(
-                "admission_leaves_room",
+            raise ROOM.broken(
                 f"{sequence}: {core.reserved_blocks} blocks reserved + {watermark}, {pool.free_blocks} free",
+                sequence.request_id,
             )
         return
     committed, limit = core.view.committed_blocks, pool.total_blocks * config.overcommit_percent // 100
     if committed > limit and committed != core.view.held_commitment(sequence):
-        raise violation("admission_leaves_room", f"{sequence}: {committed} blocks committed of {limit}")
+        raise ROOM.broken(f"{sequence}: {committed} blocks committed of {limit}", sequence.request_id)
 
 
 def check_victim(core: Scheduler, event: Preempted, outputs: int) -> None:
@@ -77,23 +127,21 @@ def check_victim(core: Scheduler, event: Preempted, outputs: int) -> None:
     `outputs` is what the victim has produced. Where blocks were short for a chunk, sequences of the same step may not
     go, so only rows of the batch are compared.
     """
-    if event.freed_blocks < 0 or outputs != event.sequence.num_outputs:
-        raise violation(
-            "victim_keeps_its_outputs", f"{event.sequence}: {event.sequence.num_outputs}, counted {outputs}"
-        )
+    victim = event.sequence
+    if event.freed_blocks < 0 or outputs != victim.num_outputs:
+        raise VICTIM_OUTPUTS.broken(f"{victim}: {victim.num_outputs} outputs, counted {outputs}", victim.request_id)
     nobody_chose = event.reason in ("priority", IMAGE_LOST, RESTORE_FAILED, RESET)
     if nobody_chose or type(core.policy).yield_ is not Policy.yield_:
         return
     others = list(core.view.owners() if event.reason == "decode" else core.batch.rows)
-    victim, preference = event.sequence, _preference(core)
-    eligible = [other for other in others if not _is_immune(core, other)]
+    preference = _preference(core)
+    eligible = [other for other in others if not _is_immune(core, other)] if core.config.immunity_tokens else others
     if _is_immune(core, victim):
         if eligible:
-            raise violation("immune_ones_stay", f"{victim} is immune and goes, {eligible} are not and stay")
+            raise IMMUNE.broken(f"{victim} is immune and goes, {eligible} are not and stay", victim.request_id)
         eligible = others
-    for other in eligible:
-        if preference(other) > preference(victim):
-            raise violation("victim_by_rule", f"{victim} goes by {core.config.victim}, {other} stays")
+    if eligible and (other := max(eligible, key=preference)) and preference(other) > preference(victim):
+        raise VICTIM.broken(f"{victim} goes by {core.config.victim}, {other} stays", victim.request_id)
 
 
 def _preference(core: Scheduler) -> Callable[[Sequence], tuple[Any, ...]]:
@@ -114,11 +162,11 @@ def check_resume(core: Scheduler, sequence: Sequence) -> None:
     others = len(core.batch) + len(core.prefilling) + len(core.restoring) - 1
     headroom = core.config.resume_headroom_blocks if others else 0
     if core.free_seats < 0 or core.reserved_blocks + headroom > core.pool.free_blocks:
-        raise violation(
-            "resume_needs_room",
+        raise RETURN_ROOM.broken(
             f"{sequence}: {core.free_seats} seats free, {core.reserved_blocks} blocks reserved + {headroom}, "
             f"{core.pool.free_blocks} free",
+            sequence.request_id,
         )
     key = core.policy.resume_key(core.view, sequence)
     if core.parked and core.policy.resume_key(core.view, core.parked[0]) < key:
-        raise violation("resume_in_order", f"{sequence} returns before {core.parked[0]}")
+        raise RETURN_ORDER.broken(f"{sequence} returns before {core.parked[0]}", core.parked[0].request_id)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedlab.device import Ticket
-from schedlab.errors import InvariantViolation, KvExhausted
+from schedlab.errors import KvExhausted
+from schedlab.memory.laws import RELEASED_IS_HELD, SHARED_IS_HELD
 
 
 def blocks_for(tokens: int, block_size: int) -> int:
@@ -63,6 +64,10 @@ class BlockPool:
         """Has `block` a holder?"""
         return self._references[block] > 0
 
+    def reference_counts(self) -> tuple[int, ...]:
+        """Of every block. For checks: O(blocks)."""
+        return tuple(self._references)
+
     def free_list(self) -> tuple[int, ...]:
         """Free blocks, the next to go out last. For checks: O(free)."""
         return tuple(self._free)
@@ -94,6 +99,10 @@ class BlockPool:
         tickets, self._tickets = tuple(self._tickets.values()), {}
         return tickets
 
+    def open_tickets(self) -> tuple[Ticket, ...]:
+        """Of the copies that still read blocks. For checks: O(such blocks)."""
+        return tuple(self._open.values())
+
     def keep_open(self, blocks: list[int], ticket: Ticket) -> None:
         """A copy has begun that reads `blocks`, whoever holds them: if they are released before it ends, they wait."""
         self._open.update(dict.fromkeys(blocks, ticket))
@@ -119,7 +128,7 @@ class BlockPool:
         """
         for block in blocks:
             if self._references[block] < 1:
-                raise InvariantViolation(f"block {block} is free and cannot be shared")
+                raise SHARED_IS_HELD.broken(f"block {block} is free and cannot be shared")
             self._references[block] += 1
 
     def release(self, blocks: list[int]) -> int:
@@ -148,7 +157,7 @@ class BlockPool:
         for block in leaving[done:]:
             left = references[block] - 1
             if left < 0:
-                raise InvariantViolation(f"block {block} is released but nobody holds it")
+                raise RELEASED_IS_HELD.broken(f"block {block} is released but nobody holds it")
             references[block] = left
             if left == 0:
                 free.append(block)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence as List
 
-from schedlab.errors import InvariantViolation, KvExhausted
+from schedlab.errors import KvExhausted
 from schedlab.memory.blocks import BlockPool
+from schedlab.memory.laws import RELEASED_IS_HELD
 
 # Keys within a namespace are smaller than this many bits: a 128-bit hash times the parts of a block.
 KEY_BITS = 192
@@ -68,6 +69,10 @@ class CachingBlockPool(BlockPool):
             idle.append(block)
             block = self._next[block]
         return tuple(idle)
+
+    def keys(self) -> tuple[int | None, ...]:
+        """Of every block. For checks: O(blocks)."""
+        return tuple(self._keys)
 
     def key_of(self, block: int) -> int | None:
         """The key under which a block can be found."""
@@ -165,7 +170,7 @@ class CachingBlockPool(BlockPool):
         for block in leaving[done:]:
             left = references[block] - 1
             if left < 0:
-                raise InvariantViolation(f"block {block} is released but nobody holds it")
+                raise RELEASED_IS_HELD.broken(f"block {block} is released but nobody holds it")
             references[block] = left
             if left == 0:
                 if keys[block] is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from schedlab.device import Ticket
-from schedlab.errors import InvariantViolation
+from schedlab.memory.laws import ONE_SLOT_EACH, RELEASED_SLOT_IS_OWN
 from schedlab.sequence import NOT_YET, Sequence
 
 
@@ -30,6 +30,14 @@ class SlotTable:
         """Who owns `slot`."""
         return self._owners.get(slot)
 
+    def open_tickets(self) -> tuple[Ticket, ...]:
+        """Of the copies that still use slots whose owners have left. For checks."""
+        return tuple(self._open.values())
+
+    def is_open(self, slot: int) -> bool:
+        """Does a copy still use `slot`, though its owner has left?"""
+        return slot in self._open
+
     def keep_open(self, slot: int, ticket: Ticket) -> None:
         """A copy goes on with the state in `slot` after its owner has left."""
         self._open[slot] = ticket
@@ -45,7 +53,7 @@ class SlotTable:
             InvariantViolation: it has one, or all are owned; seats are never more than slots.
         """
         if sequence.slot != NOT_YET:
-            raise InvariantViolation(f"{sequence} has slot {sequence.slot} already")
+            raise ONE_SLOT_EACH.broken(f"{sequence} has slot {sequence.slot} already", sequence.request_id)
         slot: int | None = None
         if self._free:
             slot = heappop(self._free) if not self._open else self._take_closed(self.num_slots)
@@ -55,7 +63,7 @@ class SlotTable:
         elif slot is None and self._free:
             slot = heappop(self._free)
         if slot is None:
-            raise InvariantViolation(f"all {self.num_slots} slots are owned")
+            raise ONE_SLOT_EACH.broken(f"all {self.num_slots} slots are owned", sequence.request_id)
         self._owners[slot] = sequence
         sequence.slot = slot
         return self._open.pop(slot, None) if self._open else None
@@ -67,7 +75,7 @@ class SlotTable:
             InvariantViolation: the slot is not its own.
         """
         if self._owners.pop(sequence.slot, None) is not sequence:
-            raise InvariantViolation(f"{sequence} does not own slot {sequence.slot}")
+            raise RELEASED_SLOT_IS_OWN.broken(f"{sequence} does not own slot {sequence.slot}", sequence.request_id)
         heappush(self._free, sequence.slot)
         sequence.slot = NOT_YET
 

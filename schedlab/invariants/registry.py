@@ -1,0 +1,56 @@
+"""Every law that there is."""
+
+from __future__ import annotations
+
+from schedlab.invariants import (
+    audit,
+    cached,
+    chain,
+    choices,
+    contents,
+    ends,
+    events,
+    last,
+    moment,
+    owners,
+    phases,
+    steps,
+    sums,
+    swapped,
+    track,
+)
+from schedlab.law import Law
+from schedlab.memory import laws as memory_laws
+
+_MODULES = (
+    memory_laws,
+    moment,
+    owners,
+    sums,
+    swapped,
+    cached,
+    audit,
+    chain,
+    events,
+    track,
+    steps,
+    choices,
+    ends,
+    phases,
+    last,
+    contents,
+)
+
+
+def laws() -> tuple[Law, ...]:
+    """All laws, those about one thing together."""
+    return tuple(value for module in _MODULES for value in vars(module).values() if isinstance(value, Law))
+
+
+def law_named(name: str) -> Law:
+    """The law of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {law.name: law for law in laws()}[name]

@@ -1,0 +1,1 @@
+"""For each law an example that breaks it, and nothing else."""
