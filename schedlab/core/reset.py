@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from schedlab.core.swapping import drop_image
 from schedlab.events import RESET, CacheReset
-from schedlab.memory.prefix import CachingBlockPool
 from schedlab.sequence import State
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ def reset_cache(core: Scheduler, *, preempt_running: bool) -> None:
     """Forget what every block and every saved state holds, or refuse; the event says which."""
     if preempt_running:
         _start_over(core)
-    done = not isinstance(core.pool, CachingBlockPool) or core.pool.reset()
+    done = core.pool.reset()
     if done and core.snapshots is not None:
         core.snapshots.reset()
     core.changes += 1

