@@ -113,3 +113,11 @@ def test_steps_that_read_a_window_from_disk_count_its_blocks(tmp_path: Path) -> 
     swap = result.summary["swap"]
     assert swap["far_block_reads"] > 60 and swap["links"]["host_to_disk"]["copies"] >= 4
     assert list(result.requests["output_tokens"]) == [60]
+
+
+def test_a_request_that_ends_with_an_error_leaves_only_what_was_computed_before(tmp_path: Path) -> None:
+    """Its answer of 40 tokens has filled blocks that the next turn would find, had no step failed; the prompt stays."""
+    trace = session(tmp_path, "1 2 3 4 5 6")
+    failed = replayed(trace, faults={"step_failure": [{"steps": [30]}]})
+    assert cached(replayed(trace)) == [0, 64]
+    assert cached(failed) == [0, 32]
