@@ -116,8 +116,11 @@ def test_steps_that_read_a_window_from_disk_count_its_blocks(tmp_path: Path) -> 
 
 
 def test_a_request_that_ends_with_an_error_leaves_only_what_was_computed_before(tmp_path: Path) -> None:
-    """Its answer of 40 tokens has filled blocks that the next turn would find, had no step failed; the prompt stays."""
-    trace = session(tmp_path, "1 2 3 4 5 6")
+    """Another session says the same later: it finds the answer too, but for an answer that ended with an error."""
+    ids = "1 2 3 4 5 6"
+    first = [(0, 40, 40, "s", 0, -1, "1 2", 16), (0, 100, 4, "s", 1, 5, ids, 16)]
+    later = (9 * SECOND_NS, 100, 4, "other", 0, -1, ids, 16)
+    trace = write_trace(tmp_path / "t.csv", [*first, later], TURNS)
     failed = replayed(trace, faults={"step_failure": [{"steps": [30]}]})
-    assert cached(replayed(trace)) == [0, 64]
-    assert cached(failed) == [0, 32]
+    assert next(iter(failed.requests["finish_reason"])) == "error"
+    assert cached(replayed(trace))[-1] > cached(failed)[-1] == 32
