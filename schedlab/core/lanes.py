@@ -9,7 +9,7 @@ from schedlab.batch import DecodeBatch
 from schedlab.core import snapshots, stops
 from schedlab.core.caching import publish_prompt
 from schedlab.core.plan import Lane, make_room_for_decoding
-from schedlab.device import FOREVER_NS, Chunk, Step, StepResult
+from schedlab.device import FOREVER_NS, Chunk, Step, StepResult, Ticket
 from schedlab.events import FirstToken, Growth, StepDone
 from schedlab.memory.blocks import blocks_for
 from schedlab.request import FinishReason
@@ -75,9 +75,9 @@ def _step(
     until_ns: int = FOREVER_NS,
 ) -> Step:
     """A step that waits for the copies that still read the blocks and slots it writes."""
-    after = core.pool.take_tickets()
-    if core.slot_readers:
-        after += tuple(core.slot_readers)
+    after: tuple[Ticket, ...] = ()
+    if core.copies or core.offloads:
+        after = core.pool.take_tickets() + tuple(core.slot_readers)
         core.slot_readers.clear()
     return Step(chunks, decode, repeat, until_ns, after)
 

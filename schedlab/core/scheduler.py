@@ -367,7 +367,8 @@ class Scheduler:
         sequence.recompute_until = max(sequence.recompute_until, sequence.num_computed)
         sequence.num_computed = 0
         sequence.num_preemptions += 1
-        windows.drop_window(self, sequence)
+        if sequence.window is not None:
+            windows.drop_window(self, sequence)
 
     def _ending_prefills(self) -> int:
         """Sequences that ended with their prompt and hold their seat until the end of the tick."""

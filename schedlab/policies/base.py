@@ -64,7 +64,7 @@ class Policy:
             victim = self.yield_(view, left)
             left.remove(victim)
             victims.append(victim)
-            missing_blocks -= len(victim.block_table)
+            missing_blocks -= view.room_for(sequence, victim)
         return victims if missing_blocks <= 0 and view.has_swap_room(victims) else ()
 
     def yield_(self, view: View, candidates: Iterable[Sequence]) -> Sequence:

@@ -57,7 +57,7 @@ class Priority(StaticPolicy):
                 break
             victims.append(owner)
             seats += 1
-            blocks += self._held_blocks(view, owner)
+            blocks += self._held_blocks(view, sequence, owner)
         if len(victims) == owners:
             # Nobody would be left for whom the watermark keeps blocks free.
             blocks += self.config.watermark_blocks
@@ -73,7 +73,7 @@ class Priority(StaticPolicy):
             return view.commitment(sequence)
         return view.missing_blocks(sequence)
 
-    def _held_blocks(self, view: View, owner: Sequence) -> int:
+    def _held_blocks(self, view: View, sequence: Sequence, owner: Sequence) -> int:
         if self.config.admission is AdmissionRule.COMMIT:
             return view.held_commitment(owner)
-        return len(owner.block_table) + owner.reserved_blocks
+        return view.room_for(sequence, owner)

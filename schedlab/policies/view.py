@@ -112,6 +112,15 @@ class View:
         found = cached_prefix(self._core, sequence)
         return self.prompt_blocks(sequence) - sum(map(self._core.pool.is_held, found))
 
+    def room_for(self, newcomer: Sequence, owner: Sequence) -> int:
+        """Blocks that a newcomer could have if an owner left: those that it alone holds, and what it has reserved.
+
+        Not those that the newcomer finds in the cache: it needs them where they are. O(blocks of both).
+        """
+        references, found = self._core.pool.references, set(cached_prefix(self._core, newcomer))
+        own_blocks = sum(references(block) == 1 and block not in found for block in owner.block_table)
+        return own_blocks + owner.reserved_blocks
+
     def has_swap_room(self, owners: List[Sequence]) -> bool:
         """Would the images of all these active sequences fit into one tier together?"""
         num_bytes = sum(image_bytes(self._core, owner) for owner in owners)

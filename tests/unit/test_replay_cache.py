@@ -113,3 +113,14 @@ def test_steps_that_read_a_window_from_disk_count_its_blocks(tmp_path: Path) -> 
     swap = result.summary["swap"]
     assert swap["far_block_reads"] > 60 and swap["links"]["host_to_disk"]["copies"] >= 4
     assert list(result.requests["output_tokens"]) == [60]
+
+
+def test_a_request_that_ends_with_an_error_leaves_only_what_was_computed_before(tmp_path: Path) -> None:
+    """Another session says the same later: it finds the answer too, but for an answer that ended with an error."""
+    ids = "1 2 3 4 5 6"
+    first = [(0, 40, 40, "s", 0, -1, "1 2", 16), (0, 100, 4, "s", 1, 5, ids, 16)]
+    later = (9 * SECOND_NS, 100, 4, "other", 0, -1, ids, 16)
+    trace = write_trace(tmp_path / "t.csv", [*first, later], TURNS)
+    failed = replayed(trace, faults={"step_failure": [{"steps": [30]}]})
+    assert next(iter(failed.requests["finish_reason"])) == "error"
+    assert cached(replayed(trace))[-1] > cached(failed)[-1] == 32

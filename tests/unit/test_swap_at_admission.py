@@ -14,7 +14,7 @@ from schedlab.errors import UsageError
 from schedlab.policies.priority import Priority
 from schedlab.testing import World
 from tests.property.world import assert_leap_equals_step
-from tests.unit.shadow_helpers import one, small_world, steps_a_block
+from tests.unit.shadow_helpers import one, said, small_world, steps_a_block
 
 SWAP: dict[str, Any] = {"preemption": PreemptionMode.HOST, "swap_host_gib": 4}
 OPEN: dict[str, Any] = {**SWAP, "swap_at_admission": True}
@@ -69,6 +69,18 @@ def test_without_room_on_the_host_nobody_leaves() -> None:
     """Images of 5 blocks and more; the host takes one of at most 4."""
     world = replace(crowded(**{**OPEN, "swap_host_gib": 1}), block_bytes=(1 << 30) // 4)
     assert not [one for one in events(world) if one[0] in ("swapped_out", "preempted")]
+
+
+@pytest.mark.parametrize("need", [16, 20, 24, 28, 32])
+@pytest.mark.parametrize("begins_alike", [False, True])
+def test_nobody_leaves_whose_blocks_are_shared_too_much_to_help(need: int, begins_alike: bool) -> None:
+    """Two rows share their prompt: one that leaves frees little, and the newcomer comes in at once or nobody leaves."""
+    newcomer = one(need, 4, at_step=6, text=said() if begins_alike else None)
+    shared = one(24, 30, 0, said()), one(24, 30, 2, said())
+    happened = events(small_world(14, *shared, newcomer, **OPEN, prefix_cache=True))
+    admitted_at = happened.index(("admitted", 2))
+    left_before = [at for at, (name, _) in enumerate(happened[:admitted_at]) if name == "swapped_out"]
+    assert left_before == list(range(admitted_at - len(left_before), admitted_at))
 
 
 def test_cheapest_keeps_those_whom_computing_again_suits_better() -> None:
