@@ -85,7 +85,7 @@ class Prompt:
     @property
     def has_keys(self) -> bool:
         """Is anything known of its tokens but their number? If not, no block of it or of its outputs has a key."""
-        return self.hash_ids is not None
+        return self.hash_ids is not None or self.token_ids is not None
 
     def block_keys(self, block_size: int) -> list[int]:
         """Chained keys of the full blocks of `block_size` tokens; empty where only the length is known.

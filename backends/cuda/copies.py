@@ -12,7 +12,7 @@ from time import perf_counter_ns
 import torch
 from torch import Tensor
 
-from kernels import blocks
+from backends.cuda.operations import Operations
 from schedlab.device import CopyKind, CopyOp, Ticket
 from schedlab.errors import SchedlabError
 from schedlab.memory.spill import ImageHandle, ImageHeader, SpillStore, TensorBytes, Tier
@@ -94,10 +94,10 @@ class CopyEngine:
         on_done: told of each copy that has ended, on its link's thread.
     """
 
-    def __init__(self, pool: Tensor, block_size: int, store: SpillStore | None) -> None:
+    def __init__(self, pool: Tensor, operations: Operations, store: SpillStore | None) -> None:
         self.on_done: list[Callable[[Ticket, str], None]] = []
         self.images = Images(store)
-        self._pool, self._block_size = pool, block_size
+        self._pool, self._operations, self._block_size = pool, operations, pool.shape[3]
         self._num_copies = 0
         self._queues: dict[CopyKind, _Queue] = {}
         self._bytes_per_ns = dict.fromkeys(CopyKind, _FIRST_BYTES_PER_NS)
@@ -163,7 +163,7 @@ class CopyEngine:
         return ""
 
     def _save(self, op: CopyOp, image: Image) -> None:
-        staged = blocks.gather_blocks(self._pool, self._ids(op))
+        staged = self._operations.gather_blocks(self._pool, self._ids(op))
         if staged.is_cuda:
             staged = staged.to("cpu")
         if not image.is_dropped:
@@ -171,7 +171,7 @@ class CopyEngine:
 
     def _restore(self, op: CopyOp, image: Image) -> None:
         staged = _staged(image)
-        blocks.scatter_blocks(self._pool, self._ids(op), staged.to(self._pool.device))
+        self._operations.scatter_blocks(self._pool, self._ids(op), staged.to(self._pool.device))
         if self._pool.is_cuda:
             torch.cuda.current_stream(self._pool.device).synchronize()
         self.images.discard(image)

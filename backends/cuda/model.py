@@ -19,7 +19,7 @@ class Model:
 
     def __init__(self, spec: ModelSpec, weights: ModelWeights, operations: Operations, max_model_len: int) -> None:
         self.spec, self.weights, self.max_model_len = spec, weights, max_model_len
-        self._operations = operations
+        self.operations = operations
         self._activation = operations.gelu_tanh_mul if spec.gelu else operations.silu_mul
         self._splits = [spec.query_width, spec.kv_width, spec.kv_width]
         self._angles = {
@@ -45,7 +45,7 @@ class Model:
 
     def _hidden(self, inputs: StepInputs, kv: Tensor) -> Tensor:
         """The normed residual stream behind the last layer, [T, hidden]."""
-        operations, weights, eps = self._operations, self.weights, self.spec.rms_eps
+        operations, weights, eps = self.operations, self.weights, self.spec.rms_eps
         residual = weights.embedding[inputs.token_ids]
         if self.spec.embedding_scale != 1.0:
             # In the model's own type, as the model was trained.
@@ -77,7 +77,7 @@ class Model:
         spec, (cos, sin), (keys, values) = self.spec, angles[self.spec.ropes[number]], kv
         projected = linear(hidden, layer.qkv, layer.qkv_bias).split(self._splits, -1)
         query, key, value = (part.unflatten(-1, (-1, spec.head_dim)) for part in projected)
-        query = self._operations.rotate_and_write(
+        query = self.operations.rotate_and_write(
             query,
             key,
             value,

@@ -1,4 +1,4 @@
-"""The operations of a forward pass, and how each kind of attention finds its context in one step."""
+"""The operations of a device, and how each kind of attention finds its context in one step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from backends.cuda.step_inputs import StepInputs
-from kernels import activation, attention, norm, rotary
+from kernels import activation, attention, blocks, norm, rotary, sampling
 
 
 class StepAttention(Protocol):
@@ -22,7 +22,7 @@ class StepAttention(Protocol):
 
 
 class Operations(Protocol):
-    """Everything of a forward pass but matrix products."""
+    """Everything that a device does with tensors but matrix products; see `kernels` for each."""
 
     def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor: ...
 
@@ -51,6 +51,14 @@ class Operations(Protocol):
 
     def attention(self, inputs: StepInputs, block_size: int) -> StepAttention: ...
 
+    def sample(
+        self, logits: Tensor, temperatures: Tensor, top_ks: Tensor, top_ps: Tensor, min_ps: Tensor, draws: Tensor
+    ) -> Tensor: ...
+
+    def gather_blocks(self, pool: Tensor, blocks: Tensor) -> Tensor: ...
+
+    def scatter_blocks(self, pool: Tensor, blocks: Tensor, image: Tensor) -> None: ...
+
 
 class ReferenceOperations:
     """The torch references; they run on any device."""
@@ -60,6 +68,9 @@ class ReferenceOperations:
     silu_mul = staticmethod(activation.silu_mul)
     gelu_tanh_mul = staticmethod(activation.gelu_tanh_mul)
     rotate_and_write = staticmethod(rotary.rotate_and_write)
+    sample = staticmethod(sampling.sample)
+    gather_blocks = staticmethod(blocks.gather_blocks)
+    scatter_blocks = staticmethod(blocks.scatter_blocks)
 
     def attention(self, inputs: StepInputs, block_size: int) -> StepAttention:
         return ReferenceAttention(inputs, block_size)

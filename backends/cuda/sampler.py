@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from backends.cuda.operations import Operations
 from backends.cuda.packing import PackedStep
 from backends.cuda.row_table import RowTable
 from kernels import sampling
@@ -26,8 +27,8 @@ class Sampled(NamedTuple):
 class Sampler:
     """Reads each row's parameters from the table. A step of greedy rows costs an argmax."""
 
-    def __init__(self, rows: RowTable, device: torch.device) -> None:
-        self._rows, self._device = rows, device
+    def __init__(self, rows: RowTable, operations: Operations, device: torch.device) -> None:
+        self._rows, self._operations, self._device = rows, operations, device
 
     def sample(self, packed: PackedStep, logits: Tensor) -> Sampled:
         """A token for each row of `logits` [n, vocab]."""
@@ -37,7 +38,7 @@ class Sampler:
             tokens = sampling.greedy(allowed)
         else:
             draws = sampling.uniforms(self._tensor(rows.seeds[slots]), self._tensor(packed.output_indices))
-            tokens = sampling.sample(
+            tokens = self._operations.sample(
                 allowed,
                 self._tensor(rows.temperatures[slots]),
                 self._tensor(rows.top_ks[slots]),
