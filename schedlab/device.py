@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -71,6 +72,14 @@ class Step(NamedTuple):
     after: tuple[Ticket, ...] = ()
 
 
+class TokenLogprobs(NamedTuple):
+    """The log-probability of an output, how many tokens are at least as likely, and the likeliest, best first."""
+
+    logprob: float
+    rank: int
+    top: tuple[tuple[int, float], ...]
+
+
 @dataclass(slots=True)
 class StepResult:
     """What a step did.
@@ -82,6 +91,7 @@ class StepResult:
         without_token: the ones of `ended` that ended before their first token (an empty output).
         tokens: the newest token of each row that sampled, by request id, from a device that has tokens.
         fault: the step failed; no row advanced.
+        logprobs: of the rows in `tokens` whose requests want them, by request id.
     """
 
     repeats: int
@@ -90,6 +100,7 @@ class StepResult:
     without_token: tuple[Sequence, ...] = ()
     tokens: dict[int, int] | None = None
     fault: DeviceFault | None = None
+    logprobs: dict[int, TokenLogprobs] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +174,18 @@ class Device(Protocol):
 
     def forget(self, sequence: Sequence) -> None:
         """The sequence has ended: drop whatever the device keeps for it."""
+        ...
+
+
+class BlockingDevice(Device, Protocol):
+    """A device on real time, whose caller waits for it.
+
+    Attributes:
+        on_copy_done: told of each copy that has ended, with an error or "", on any thread.
+    """
+
+    on_copy_done: list[Callable[[Ticket, str], None]]
+
+    def wait(self, ticket: Ticket) -> StepResult:
+        """Block until the step in flight has ended."""
         ...

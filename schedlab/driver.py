@@ -6,7 +6,8 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import StepResult, Ticket
+from schedlab.device import BlockingDevice, StepResult, Ticket
+from schedlab.mailbox import Mailbox
 
 
 class Wait(NamedTuple):
@@ -58,3 +59,25 @@ def drive(core: Scheduler) -> Generator[Wait | Idle | Settle, StepResult | None,
         core.end_tick()
         yield Idle(core.wake_ns())
     core.finish()
+
+
+def run_blocking(core: Scheduler, device: BlockingDevice, mailbox: Mailbox) -> None:
+    """Run `core` to its shutdown on this thread and on real time; `device` is its own, `mailbox` the way to it.
+
+    Whatever other threads send is delivered between two decisions, with the time at which it was taken in.
+
+    Raises:
+        Stalled: work is left that nothing will ever move.
+    """
+    device.on_copy_done.append(mailbox.send_copy_done)
+    loop = drive(core)
+    answer: StepResult | None = None
+    while True:
+        try:
+            command = loop.send(answer)
+        except StopIteration:
+            return
+        answer = device.wait(command.ticket) if isinstance(command, Wait) else None
+        if isinstance(command, Idle):
+            mailbox.wait_until(command.until_ns, device.now_ns)
+        mailbox.empty_into(core.inbox, device.now_ns)

@@ -76,3 +76,7 @@ class Stalled(SchedlabError):
 
 class DeviceFault(SchedlabError):
     """The device failed a step or a copy. A failed step advanced nothing."""
+
+
+class DeviceLost(DeviceFault):
+    """The device is gone for good: nothing that is begun on it will succeed."""

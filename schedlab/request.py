@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from schedlab.errors import UsageError
+from schedlab.token_keys import chained_keys
 
 
 class FinishReason(StrEnum):
@@ -33,6 +35,13 @@ class SamplingParams:
     """What bears on the end and the sampling of one request.
 
     `seed` and the index of an output determine its sample, so the result depends on no other request.
+
+    Attributes:
+        temperature: divides the scores; 0 = the likeliest token.
+        top_k: only the so many likeliest tokens; 0 = all.
+        top_p: only the likeliest tokens that together hold this probability; 1 = all.
+        min_p: only tokens at least this many times as likely as the likeliest; 0 = all.
+        logprobs: report the log-probability of each output, and of so many likeliest tokens beside it; None = neither.
     """
 
     eos_token_ids: tuple[int, ...] = ()
@@ -40,6 +49,22 @@ class SamplingParams:
     min_tokens: int = 0
     ignore_eos: bool = False
     seed: int = 0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, is_sound, wanted in (
+            ("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 or more"),
+            ("top_k", self.top_k, self.top_k >= 0, "0 (all) or more"),
+            ("top_p", self.top_p, 0 < self.top_p <= 1, "more than 0 and at most 1"),
+            ("min_p", self.min_p, 0 <= self.min_p <= 1, "0..1"),
+            ("logprobs", self.logprobs, self.logprobs is None or self.logprobs >= 0, "0 or more"),
+        ):
+            if not is_sound:
+                raise UsageError(f"{name} is {value}; give {wanted}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +74,21 @@ class Prompt:
     num_tokens: int
     hash_ids: tuple[int, ...] | None = None
     hash_block_tokens: int = 0
+    token_ids: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of_tokens(token_ids: Iterable[int]) -> Prompt:
+        """A prompt of real tokens."""
+        tokens = tuple(token_ids)
+        return Prompt(len(tokens), token_ids=tokens)
 
     @property
     def has_keys(self) -> bool:
         """Is anything known of its tokens but their number? If not, no block of it or of its outputs has a key."""
-        return self.hash_ids is not None
+        return self.hash_ids is not None or self.token_ids is not None
 
     def block_keys(self, block_size: int) -> list[int]:
-        """Chained keys of the full blocks of `block_size` tokens; empty without block ids.
+        """Chained keys of the full blocks of `block_size` tokens; empty where only the length is known.
 
         Equal keys mean equal tokens in the block and before it. Where the trace's block is a multiple of ours a trace
         block gives several keys; where ours is a multiple of the trace's, the last trace id inside the block stands
@@ -65,6 +97,8 @@ class Prompt:
         Raises:
             UsageError: neither block size divides the other.
         """
+        if self.token_ids is not None:
+            return chained_keys(self.token_ids, block_size)
         if self.hash_ids is None:
             return []
         theirs = self.hash_block_tokens

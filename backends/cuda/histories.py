@@ -1,0 +1,96 @@
+"""The tokens of each live request: its prompt and what was sampled, which is what a prefill may have to compute."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedlab.errors import UsageError
+from schedlab.request import Prompt
+from schedlab.sequence import Sequence
+from schedlab.token_keys import chained_keys
+
+Tokens = NDArray[np.int64]
+
+
+class History:
+    """Known tokens of one request, in a buffer that grows by doubling."""
+
+    __slots__ = ("_buffer", "_keys", "num_tokens")
+
+    def __init__(self, prompt: Tokens) -> None:
+        self._buffer = prompt.copy()
+        self.num_tokens = len(prompt)
+        self._keys: tuple[int, list[int]] = (0, [])
+
+    def append(self, token: int) -> None:
+        if self.num_tokens == len(self._buffer):
+            self._buffer = np.concatenate((self._buffer, np.empty_like(self._buffer)))
+        self._buffer[self.num_tokens] = token
+        self.num_tokens += 1
+
+    def known(self, start: int, end: int) -> Tokens:
+        """Tokens at positions `start` .. `end - 1`, a view."""
+        assert end <= self.num_tokens
+        return self._buffer[start:end]
+
+    def keys(self, first: int, last: int, block_size: int) -> list[int]:
+        """Chained keys of blocks `first` .. `last - 1`, as far as they are full."""
+        size, keys = self._keys
+        if size != block_size or len(keys) < last:
+            keys = chained_keys(self._buffer[: self.num_tokens].tolist(), block_size)
+            self._keys = (block_size, keys)
+        return keys[first:last]
+
+
+class Histories:
+    """By request id. `vocab` bounds the ids that a prompt may have."""
+
+    def __init__(self, vocab: int) -> None:
+        self._vocab = vocab
+        self._live: dict[int, History] = {}
+
+    def of(self, sequence: Sequence) -> History:
+        """The history of a request; it begins with its prompt."""
+        history = self._live.get(sequence.request_id)
+        if history is None:
+            history = History(prompt_tokens(sequence.request.prompt, self._vocab, sequence.request_id))
+            self._live[sequence.request_id] = history
+        return history
+
+    def forget(self, request_id: int) -> None:
+        self._live.pop(request_id, None)
+
+
+def prompt_tokens(prompt: Prompt, vocab: int, request_id: int) -> Tokens:
+    """The prompt's own tokens, or made-up ones that are equal exactly where a trace says that prompts are.
+
+    Raises UsageError for a token outside of the vocabulary.
+    """
+    if prompt.token_ids is None:
+        return _made_up(prompt, vocab, request_id)
+    tokens = np.asarray(prompt.token_ids, np.int64)
+    if tokens.min() < 0 or tokens.max() >= vocab:
+        wrong = next(token for token in prompt.token_ids if not 0 <= token < vocab)
+        raise UsageError(f"request {request_id}: token {wrong} is not in the vocabulary of {vocab} tokens")
+    return tokens
+
+
+def _made_up(prompt: Prompt, vocab: int, request_id: int) -> Tokens:
+    """A token follows from its block's id in the trace and its place there, or else from its request."""
+    positions = np.arange(prompt.num_tokens, dtype=np.uint64)
+    blocks = np.full(prompt.num_tokens, request_id, np.uint64)
+    salt = np.ones(prompt.num_tokens, np.uint64)
+    if prompt.hash_ids is not None:
+        size = prompt.hash_block_tokens
+        ids = np.asarray([key % (1 << 64) for key in prompt.hash_ids], np.uint64)
+        named = min(prompt.num_tokens, len(ids) * size)
+        blocks[:named] = np.repeat(ids, size)[:named]
+        positions[:named] %= np.uint64(size)
+        salt[:named] = 0
+    with np.errstate(over="ignore"):
+        bits = (blocks * np.uint64(2) + salt) * np.uint64(0x9E3779B97F4A7C15) + positions * np.uint64(
+            0xD1B54A32D192ED03
+        )
+        bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray((bits >> np.uint64(32)) % np.uint64(vocab), np.int64)

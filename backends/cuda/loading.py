@@ -1,0 +1,114 @@
+"""From a path to a model in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+
+from backends.cuda.checkpoint import Checkpoint, wanted_shapes
+from backends.cuda.families import read_spec
+from backends.cuda.gguf_folder import as_folder
+from backends.cuda.model import Model
+from backends.cuda.operations import Operations, ReferenceOperations
+from backends.cuda.spec import ModelSpec
+from backends.cuda.tensors import SafetensorsFolder, SeededTensors, TensorSource
+from backends.cuda.weights import assemble
+from schedlab.errors import UsageError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class LoadFormat(StrEnum):
+    """Where weights come from: the model's files, or seeded random numbers in its shape."""
+
+    AUTO = "auto"
+    DUMMY = "dummy"
+
+
+def model_folder(path: Path) -> Path:
+    """The Hugging Face folder of a model: *path* itself, or what a GGUF file was converted to.
+
+    Raises UsageError when there is none.
+    """
+    if path.is_dir():
+        if not (path / "config.json").exists():
+            raise UsageError(f"{path}: has no config.json; a Hugging Face model folder has one")
+        return path
+    if path.suffix == ".gguf":
+        return as_folder(path)
+    raise UsageError(f"{path}: is no folder of a Hugging Face model and no .gguf file")
+
+
+def load_model(
+    path: Path,
+    *,
+    device: torch.device,
+    dtype: str = "auto",
+    load_format: LoadFormat = LoadFormat.AUTO,
+    seed: int = 0,
+    max_model_len: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Model:
+    """The model of a folder or a GGUF file, ready to run.
+
+    Args:
+        dtype: of weights and KV; auto = what the checkpoint names, and float32 on a CPU.
+        seed: of the dummy weights.
+        max_model_len: longest sequence; None = what the model was made for.
+        progress: told of layers done and all layers.
+
+    Raises UsageError for anything wrong with the files or the arguments.
+    """
+    folder = model_folder(path)
+    spec = read_spec(folder / "config.json")
+    is_dummy = load_format is LoadFormat.DUMMY
+    source: TensorSource = SeededTensors(wanted_shapes(spec), seed) if is_dummy else SafetensorsFolder(folder)
+    weights = assemble(spec, Checkpoint(spec, source), _dtype(dtype, spec, device), device, progress)
+    return Model(spec, weights, _operations(device), _longest(spec, max_model_len))
+
+
+def end_tokens(folder: Path) -> tuple[int, ...]:
+    """Ids that end an output, by `generation_config.json` or else `config.json`; empty if none is named.
+
+    Raises UsageError for a file that cannot be read.
+    """
+    for name in ("generation_config.json", "config.json"):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            named = json.loads(path.read_text("utf-8")).get("eos_token_id")
+        except (OSError, ValueError, AttributeError) as error:
+            raise UsageError(f"{path}: is no JSON object: {error}") from None
+        if named is not None:
+            return tuple(named) if isinstance(named, list) else (named,)
+    return ()
+
+
+def _operations(device: torch.device) -> Operations:
+    """Triton's kernels on a GPU, their references elsewhere."""
+    if device.type != "cuda":
+        return ReferenceOperations()
+    from backends.cuda.operations_triton import TritonOperations
+
+    return TritonOperations()
+
+
+def _dtype(name: str, spec: ModelSpec, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        name = "float32" if device.type == "cpu" else spec.dtype
+    if name not in DTYPES:
+        raise UsageError(f"dtype {name!r} is not known; choose {', '.join(DTYPES)} or auto")
+    return DTYPES[name]
+
+
+def _longest(spec: ModelSpec, wanted: int | None) -> int:
+    if wanted is None:
+        return spec.max_model_len
+    if not 1 <= wanted <= spec.max_model_len:
+        raise UsageError(f"max_model_len is {wanted}; {spec.name} can do 1..{spec.max_model_len}")
+    return wanted

@@ -1,0 +1,111 @@
+"""The forward pass: packed tokens of any number of sequences, at any positions, over paged keys and values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from backends.cuda.operations import Operations, StepAttention
+from backends.cuda.rope import RopeSpec
+from backends.cuda.spec import ModelSpec
+from backends.cuda.step_inputs import StepInputs
+from backends.cuda.weights import ExpertMlp, LayerWeights, ModelWeights
+from kernels import moe
+
+
+class Model:
+    """A model on its device. It keeps no state of any sequence: that is in the KV pool that a call is given."""
+
+    def __init__(self, spec: ModelSpec, weights: ModelWeights, operations: Operations, max_model_len: int) -> None:
+        self.spec, self.weights, self.max_model_len = spec, weights, max_model_len
+        self.operations = operations
+        self._activation = operations.gelu_tanh_mul if spec.gelu else operations.silu_mul
+        self._splits = [spec.query_width, spec.kv_width, spec.kv_width]
+        self._angles = {
+            rope: rope.tables(spec.head_dim, max_model_len).to(self.device) for rope in dict.fromkeys(spec.ropes)
+        }
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights.embedding.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weights.embedding.dtype
+
+    def forward(self, inputs: StepInputs, kv: Tensor) -> Tensor:
+        """Write this step's keys and values, and return the logits [n, vocab] float32 of its sampled tokens.
+
+        Args:
+            kv: [layers, 2, B, S, K, D], keys before values.
+        """
+        with torch.inference_mode():
+            return self._logits(self._hidden(inputs, kv)[inputs.sampled])
+
+    def _hidden(self, inputs: StepInputs, kv: Tensor) -> Tensor:
+        """The normed residual stream behind the last layer, [T, hidden]."""
+        operations, weights, eps = self.operations, self.weights, self.spec.rms_eps
+        residual = weights.embedding[inputs.token_ids]
+        if self.spec.embedding_scale != 1.0:
+            # In the model's own type, as the model was trained.
+            residual *= torch.tensor(self.spec.embedding_scale, dtype=self.dtype)
+        attention = operations.attention(inputs, kv.shape[3])
+        angles = {rope: table[inputs.positions].unbind(1) for rope, table in self._angles.items()}
+        next_norms = [layer.attention_norm for layer in weights.layers[1:]] + [weights.final_norm]
+        hidden = operations.rms_norm(residual, weights.layers[0].attention_norm, eps)
+        for number, (layer, next_norm) in enumerate(zip(weights.layers, next_norms, strict=True)):
+            hidden = self._attend(number, layer, hidden, inputs.slots, kv[number], attention, angles)
+            if layer.behind_attention_norm is not None:
+                hidden = operations.rms_norm(hidden, layer.behind_attention_norm, eps)
+            hidden = self._mlp(layer, operations.add_rms_norm(hidden, residual, layer.mlp_norm, eps))
+            if layer.behind_mlp_norm is not None:
+                hidden = operations.rms_norm(hidden, layer.behind_mlp_norm, eps)
+            hidden = operations.add_rms_norm(hidden, residual, next_norm, eps)
+        return hidden
+
+    def _attend(
+        self,
+        number: int,
+        layer: LayerWeights,
+        hidden: Tensor,
+        slots: Tensor,
+        kv: Tensor,
+        attention: StepAttention,
+        angles: dict[RopeSpec, tuple[Tensor, ...]],
+    ) -> Tensor:
+        spec, (cos, sin), (keys, values) = self.spec, angles[self.spec.ropes[number]], kv
+        projected = linear(hidden, layer.qkv, layer.qkv_bias).split(self._splits, -1)
+        query, key, value = (part.unflatten(-1, (-1, spec.head_dim)) for part in projected)
+        query = self.operations.rotate_and_write(
+            query,
+            key,
+            value,
+            cos,
+            sin,
+            keys,
+            values,
+            slots,
+            interleaved=False,
+            query_norm=layer.query_norm,
+            key_norm=layer.key_norm,
+            eps=spec.rms_eps,
+        )
+        attended = attention(query, keys, values, spec.scale, spec.windows[number], spec.attention_soft_cap)
+        return linear(attended.flatten(1), layer.output, layer.output_bias)
+
+    def _mlp(self, layer: LayerWeights, hidden: Tensor) -> Tensor:
+        mlp = layer.mlp
+        if isinstance(mlp, ExpertMlp):
+            experts = self.spec.experts
+            assert experts is not None
+            weights, chosen = moe.route(
+                linear(hidden, mlp.router), experts.experts_per_token, renormalise=experts.renormalise
+            )
+            return moe.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
+        return linear(self._activation(linear(hidden, mlp.gate_up, mlp.gate_up_bias)), mlp.down, mlp.down_bias)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits = linear(hidden, self.weights.head).float()
+        cap = self.spec.final_soft_cap
+        return logits if cap is None else torch.tanh(logits / cap) * cap

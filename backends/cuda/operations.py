@@ -1,0 +1,119 @@
+"""The operations of a device, and how each kind of attention finds its context in one step."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from backends.cuda.step_inputs import StepInputs
+from kernels import activation, attention, blocks, norm, rotary, sampling
+
+
+class StepAttention(Protocol):
+    """Attention of one step's packed queries, prepared once and used by every layer."""
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
+    ) -> Tensor:
+        """Queries [T, H, D] over a layer's paged keys and values [B, S, K, D]; the same shape comes back."""
+        ...
+
+
+class Operations(Protocol):
+    """Everything that a device does with tensors but matrix products; see `kernels` for each."""
+
+    def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor: ...
+
+    def add_rms_norm(self, x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor: ...
+
+    def silu_mul(self, gate_up: Tensor) -> Tensor: ...
+
+    def gelu_tanh_mul(self, gate_up: Tensor) -> Tensor: ...
+
+    def rotate_and_write(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slots: Tensor,
+        *,
+        interleaved: bool,
+        query_norm: Tensor | None,
+        key_norm: Tensor | None,
+        eps: float,
+    ) -> Tensor: ...
+
+    def attention(self, inputs: StepInputs, block_size: int) -> StepAttention: ...
+
+    def sample(
+        self, logits: Tensor, temperatures: Tensor, top_ks: Tensor, top_ps: Tensor, min_ps: Tensor, draws: Tensor
+    ) -> Tensor: ...
+
+    def gather_blocks(self, pool: Tensor, blocks: Tensor) -> Tensor: ...
+
+    def scatter_blocks(self, pool: Tensor, blocks: Tensor, image: Tensor) -> None: ...
+
+
+class ReferenceOperations:
+    """The torch references; they run on any device."""
+
+    rms_norm = staticmethod(norm.rms_norm)
+    add_rms_norm = staticmethod(norm.add_rms_norm)
+    silu_mul = staticmethod(activation.silu_mul)
+    gelu_tanh_mul = staticmethod(activation.gelu_tanh_mul)
+    rotate_and_write = staticmethod(rotary.rotate_and_write)
+    sample = staticmethod(sampling.sample)
+    gather_blocks = staticmethod(blocks.gather_blocks)
+    scatter_blocks = staticmethod(blocks.scatter_blocks)
+
+    def attention(self, inputs: StepInputs, block_size: int) -> StepAttention:
+        return ReferenceAttention(inputs, block_size)
+
+
+class ReferenceAttention:
+    """Slots of every context, worked out once for all layers of a kind."""
+
+    def __init__(self, inputs: StepInputs, block_size: int) -> None:
+        self._inputs, self._block_size = inputs, block_size
+        self._split = inputs.num_chunk_tokens
+        self._chunks = [
+            attention.ChunkContext(
+                chunk.first,
+                chunk.num_tokens,
+                attention.chunk_slots(chunk.block_table, chunk.start + chunk.num_tokens, block_size),
+            )
+            for chunk in inputs.chunks
+        ]
+        self._rows: dict[int | None, attention.RowContexts] = {}
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
+    ) -> Tensor:
+        chunk_queries, row_queries = queries[: self._split], queries[self._split :]
+        parts = []
+        if self._chunks:
+            parts.append(
+                attention.prefill_attention(
+                    chunk_queries, keys, values, self._chunks, scale=scale, window=window, soft_cap=soft_cap
+                )
+            )
+        if len(row_queries):
+            contexts = self._contexts(window)
+            parts.append(
+                attention.decode_attention(row_queries, keys, values, contexts, scale=scale, soft_cap=soft_cap)
+            )
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _contexts(self, window: int | None) -> attention.RowContexts:
+        if window not in self._rows:
+            inputs = self._inputs
+            self._rows[window] = attention.row_contexts(
+                inputs.block_tables, inputs.lengths, inputs.longest, self._block_size, window
+            )
+        return self._rows[window]

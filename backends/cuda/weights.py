@@ -1,0 +1,144 @@
+"""A model's weights in the form in which the forward pass reads them, checked against its specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backends.cuda.checkpoint import Checkpoint, expert_names
+from backends.cuda.spec import ModelSpec
+
+
+@dataclass(slots=True)
+class DenseMlp:
+    """gate_up [2 * width, hidden], the gate first; down [hidden, width]."""
+
+    gate_up: Tensor
+    down: Tensor
+    gate_up_bias: Tensor | None = None
+    down_bias: Tensor | None = None
+
+
+@dataclass(slots=True)
+class ExpertMlp:
+    """router [experts, hidden]; gate_up [experts, 2 * width, hidden]; down [experts, hidden, width]."""
+
+    router: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+@dataclass(slots=True)
+class LayerWeights:
+    """One layer. Norm weights are float32 and true factors, whatever the checkpoint stores.
+
+    qkv [(H + 2K) * D, hidden]: queries, keys, values; output [hidden, H * D]. The norms behind attention and MLP exist
+    in models with sandwich norms only, those of queries and keys [D] where the heads are normalised.
+    """
+
+    attention_norm: Tensor
+    qkv: Tensor
+    output: Tensor
+    mlp_norm: Tensor
+    mlp: DenseMlp | ExpertMlp
+    qkv_bias: Tensor | None = None
+    output_bias: Tensor | None = None
+    query_norm: Tensor | None = None
+    key_norm: Tensor | None = None
+    behind_attention_norm: Tensor | None = None
+    behind_mlp_norm: Tensor | None = None
+
+
+@dataclass(slots=True)
+class ModelWeights:
+    """embedding and head [vocab, hidden]; they are one tensor where they are tied."""
+
+    embedding: Tensor
+    layers: list[LayerWeights]
+    final_norm: Tensor
+    head: Tensor
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that they take."""
+        return sum(tensor.nbytes for tensor in {id(each): each for each in self._tensors()}.values())
+
+    def _tensors(self) -> list[Tensor]:
+        owners: list[object] = [self, *self.layers, *(layer.mlp for layer in self.layers)]
+        values = (getattr(owner, name) for owner in owners for name in owner.__slots__)  # type: ignore[attr-defined]
+        return [value for value in values if isinstance(value, Tensor)]
+
+
+def assemble(
+    spec: ModelSpec,
+    checkpoint: Checkpoint,
+    dtype: torch.dtype,
+    device: torch.device,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ModelWeights:
+    """Read and convert everything; `progress` is told of layers done.
+
+    Raises UsageError for a tensor that is missing, too many, of another shape or of a type that cannot be read.
+    """
+    return _Assembly(spec, checkpoint, dtype, device).model(progress)
+
+
+class _Assembly:
+    def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+        self.spec, self.checkpoint, self.dtype, self.device = spec, checkpoint, dtype, device
+
+    def model(self, progress: Callable[[int, int], None]) -> ModelWeights:
+        embedding = self._stacked("model.embed_tokens.weight")
+        layers = []
+        for layer in range(self.spec.layers):
+            layers.append(self._layer(f"model.layers.{layer}", layer))
+            progress(layer + 1, self.spec.layers)
+        head = embedding if self.spec.tie_embeddings else self._stacked("lm_head.weight")
+        return ModelWeights(embedding, layers, self._norm("model.norm"), head)
+
+    def _layer(self, name: str, layer: int) -> LayerWeights:
+        spec, attention = self.spec, f"{name}.self_attn"
+        projections = [f"{attention}.{part}_proj" for part in "qkv"]
+        has_sandwich = spec.sandwich_norms
+        behind_attention = f"{name}.post_attention_layernorm"
+        return LayerWeights(
+            attention_norm=self._norm(f"{name}.input_layernorm"),
+            qkv=self._stacked(*(f"{part}.weight" for part in projections)),
+            output=self._stacked(f"{attention}.o_proj.weight"),
+            mlp_norm=self._norm(f"{name}.pre_feedforward_layernorm" if has_sandwich else behind_attention),
+            mlp=self._experts(f"{name}.{expert_names(spec).block}") if spec.has_experts(layer) else self._dense(name),
+            qkv_bias=self._stacked(*(f"{part}.bias" for part in projections)) if spec.query_bias else None,
+            output_bias=self._stacked(f"{attention}.o_proj.bias") if spec.output_bias else None,
+            query_norm=self._norm(f"{attention}.q_norm") if spec.query_key_norm else None,
+            key_norm=self._norm(f"{attention}.k_norm") if spec.query_key_norm else None,
+            behind_attention_norm=self._norm(behind_attention) if has_sandwich else None,
+            behind_mlp_norm=self._norm(f"{name}.post_feedforward_layernorm") if has_sandwich else None,
+        )
+
+    def _dense(self, layer: str) -> DenseMlp:
+        gate, up, down = (f"{layer}.mlp.{part}_proj" for part in ("gate", "up", "down"))
+        mlp = DenseMlp(self._stacked(f"{gate}.weight", f"{up}.weight"), self._stacked(f"{down}.weight"))
+        if self.spec.mlp_bias:
+            mlp.gate_up_bias = self._stacked(f"{gate}.bias", f"{up}.bias")
+            mlp.down_bias = self._stacked(f"{down}.bias")
+        return mlp
+
+    def _experts(self, block: str) -> ExpertMlp:
+        assert self.spec.experts is not None
+        names, numbers = expert_names(self.spec), range(self.spec.experts.num_experts)
+        experts = [f"{block}.experts.{number}" for number in numbers]
+        gate_up = [self._stacked(f"{expert}.{names.gate}.weight", f"{expert}.{names.up}.weight") for expert in experts]
+        down = [self._stacked(f"{expert}.{names.down}.weight") for expert in experts]
+        return ExpertMlp(self._stacked(f"{block}.gate.weight"), torch.stack(gate_up), torch.stack(down))
+
+    def _stacked(self, *names: str) -> Tensor:
+        """Those tensors below one another, in the model's type on its device."""
+        parts = [self.checkpoint.get(name).to(self.dtype) for name in names]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0]).to(self.device).contiguous()
+
+    def _norm(self, name: str) -> Tensor:
+        weight = self.checkpoint.get(f"{name}.weight").float()
+        return (weight + 1 if self.spec.norms_from_one else weight).to(self.device)

@@ -1,0 +1,1 @@
+"""Kernels against plain formulas, and Triton kernels against their references."""

@@ -1,0 +1,1 @@
+"""The real device with real models: tiny random ones of every family against transformers, and the demo model."""

@@ -1,0 +1,79 @@
+"""A seeded request gives the same tokens whoever is beside it and whatever happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tests.torch_needed  # noqa: F401  # isort: skip
+
+from schedlab.errors import UsageError
+from schedlab.request import SamplingParams
+from tests.models.lab import request, run
+from tests.models.test_families import prompts
+
+Pair = Callable[[str], tuple[Any, Any]]
+SEEDED = {"seed": 42, "temperature": 0.8, "top_p": 0.95}
+
+
+def test_neighbours_chunks_and_preemption_do_not_change_a_seeded_request(pair: Pair) -> None:
+    """Scenario K12."""
+    _, ours = pair("llama3")
+    given = prompts(6)
+    alone = run(ours, [request(3, given[3], 24, **SEEDED)]).outputs[3]
+    greedy = [request(n, p, 24) for n, p in enumerate(given)]
+    beside_greedy = run(ours, [*greedy[:3], request(3, given[3], 24, **SEEDED)])
+    assert beside_greedy.outputs[3] == alone
+    others = [request(n, p, 24, seed=n, temperature=1.2, top_k=9) for n, p in enumerate(given) if n != 3]
+    crowded = run(ours, [*others, request(3, given[3], 24, **SEEDED)], 20, max_num_batched_tokens=20)
+    assert crowded.num_preempted
+    assert crowded.outputs[3] == alone
+
+
+def test_another_seed_gives_another_output(pair: Pair) -> None:
+    _, ours = pair("llama3")
+    prompt = prompts(1)[0]
+    four = run(ours, [request(n, prompt, 16, seed=n, temperature=1.0) for n in range(4)])
+    assert len({tuple(tokens) for tokens in four.outputs.values()}) == 4
+
+
+def test_logprobs_come_with_each_token(pair: Pair) -> None:
+    _, ours = pair("llama3")
+    requests = [request(0, prompts(1)[0], 3, logprobs=2), request(1, prompts(2)[1], 3)]
+    result = run(ours, requests)
+    found = [each.logprobs for each in result.device.results if each.logprobs]
+    assert [list(each) for each in found] == [[0], [0], [0]]
+    for index, each in enumerate(found):
+        scores = result.device.logits[0, index].log_softmax(-1)
+        best = scores.topk(2)
+        assert each[0].logprob == pytest.approx(float(best.values[0]), abs=1e-5)
+        assert each[0].rank == 1
+        assert [token for token, _ in each[0].top] == best.indices.tolist()
+
+
+def test_a_request_cannot_end_before_its_least_tokens(pair: Pair) -> None:
+    _, ours = pair("qwen3")
+    prompt = prompts(1)[0]
+    first = run(ours, [request(0, prompt, 1)]).outputs[0][0]
+    ended = run(ours, [request(0, prompt, 8, eos_token_ids=(first,))])
+    assert (ended.outputs[0], ended.reasons[0]) == ([first], ("stop", ""))
+    kept = run(ours, [request(0, prompt, 8, eos_token_ids=(first,), min_tokens=5)]).outputs[0]
+    assert first not in kept[:4] and len(kept) >= 5
+    ignored = run(ours, [request(0, prompt, 8, eos_token_ids=(first,), ignore_eos=True)]).outputs[0]
+    assert ignored[0] == first and len(ignored) == 8
+
+
+def test_a_prompt_of_no_outputs_gives_none(pair: Pair) -> None:
+    _, ours = pair("qwen3")
+    result = run(ours, [request(0, prompts(1)[0], 0)])
+    assert result.reasons == {0: ("length", "")}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("temperature", -1.0), ("top_p", 0.0), ("top_k", -1), ("min_p", 1.5), ("logprobs", -1)]
+)
+def test_parameters_without_meaning_are_refused(field: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"{field} is {value}"):
+        SamplingParams(**{field: value})
