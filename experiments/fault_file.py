@@ -2,6 +2,7 @@
 
 Every table may stand any number of times. A duration is text with a unit (`"250ms"`, `"12.5s"`, `"2m"`) and counts from
 the start of the run. Steps are iterations of the device and are counted from 1, copies from 1 on the links named.
+What nothing of the run can meet is refused: links that the scheduler never uses, a request that the trace has not.
 
     [[step_failure]]              # a step that fails: its requests end with an error
     steps = [3, 17]               # these; or `at = "12s"`, the one under way then; or `chance = 0.001` with `seed = 7`
