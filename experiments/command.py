@@ -28,7 +28,7 @@ class Job:
             trace, no other may be given.
         out: the folder of the results; None = a fresh one.
         keep_files: write files at all.
-        stoppable: Ctrl-C ends the run early and its results are kept, marked as partial.
+        stoppable: Ctrl-C or SIGTERM ends the run early and its results are kept, marked as partial.
         check: what is verified while it runs; None = nothing.
         progress: shows, for a run of so many requests, how far it has come.
     """

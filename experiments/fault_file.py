@@ -2,6 +2,7 @@
 
 Every table may stand any number of times. A duration is text with a unit (`"250ms"`, `"12.5s"`, `"2m"`) and counts from
 the start of the run. Steps are iterations of the device and are counted from 1, copies from 1 on the links named.
+What nothing of the run can meet is refused: links that the scheduler never uses, a request that the trace has not.
 
     [[step_failure]]              # a step that fails: its requests end with an error
     steps = [3, 17]               # these; or `at = "12s"`, the one under way then; or `chance = 0.001` with `seed = 7`
@@ -61,6 +62,7 @@ from schedlab.fault_plan import (
 
 _Fault = TypeVar("_Fault")
 _MOST_FACTOR = 1_000_000
+_MOST_BYTES = 1 << 24
 
 
 def read_plan(path: Path) -> dict[str, Any]:
@@ -70,10 +72,15 @@ def read_plan(path: Path) -> dict[str, Any]:
         UsageError: it cannot be read, or is no plan; the message names the file, the table and the key.
     """
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        content = tomllib.loads(raw.decode()) if len(raw) <= _MOST_BYTES else None
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--faults {path}: not readable as TOML ({error}); give a file with a fault plan") from None
-    parse_plan(content, f"{path}: ")
+    if content is None:
+        raise UsageError(f"--faults {path}: more than {_MOST_BYTES:,} bytes; let a chance draw so many faults")
+    if parse_plan(content, f"{path}: ").is_empty:
+        raise UsageError(f"--faults {path}: it plans nothing; add a fault or leave the flag out")
     return content
 
 
@@ -91,6 +98,8 @@ def parse_plan(content: Mapping[str, Any], where: str = "faults: ") -> FaultPlan
         tables = content.get(name, [])
         if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
             raise UsageError(f"{where}{name}: write it as a table of its own, [[{name}]]")
+        if name in content and not tables:
+            raise UsageError(f"{where}{name} is empty; add a fault or leave it out")
         return tuple(_parsed(f"{where}{name} {number}: ", table, parse) for number, table in enumerate(tables, 1))
 
     return FaultPlan(
@@ -170,7 +179,10 @@ class _Table:
         return Which(self.numbers(key))
 
     def permille(self) -> int:
-        return round(1000 * self.number("factor", 1, _MOST_FACTOR))
+        permille = round(1000 * self.number("factor", 1, _MOST_FACTOR))
+        if permille == 1000:
+            raise self.refuse("factor", "at least 1.001: it counts in thousandths")
+        return permille
 
     def links(self) -> tuple[CopyKind, ...]:
         if not self.has("links"):

@@ -66,6 +66,8 @@ def scheduler_for(
         _refuse_snapshots(settings, model)
         return built
     slots = built[0].snapshot_slots
+    if not slots and (not built[0].prefix_cache or "snapshot_slots" in settings):
+        _refuse_rules_for_no_snapshots(settings, built[0])
     if built[0].prefix_cache and "snapshot_slots" not in settings:
         slots = DEFAULT_SNAPSHOT_SLOTS
     return with_snapshots(slots if memory is None else min(slots, memory.snapshot_slots))
@@ -90,6 +92,13 @@ def _refuse_snapshots(settings: dict[str, str], model: ModelShape) -> None:
             raise UsageError(
                 f"--set {name}: {model.name} has no recurrent layers, so there is no state to keep; leave it out"
             )
+
+
+def _refuse_rules_for_no_snapshots(settings: dict[str, str], scheduler: SchedulerConfig) -> None:
+    for name in settings:
+        if name.startswith("snapshot_") and name != "snapshot_slots":
+            why = "snapshot_slots is 0" if scheduler.prefix_cache else "prefix_cache is off"
+            raise UsageError(f"--set {name}: {why}, so that no state is ever kept; leave one of them out")
 
 
 def _max_model_len(options: ReplayOptions, model: ModelShape) -> int:

@@ -80,7 +80,8 @@ def _about_faults(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
         )
     yield (
         f"faults were injected: {faults['failed_steps']:,} steps failed, {faults['slow_steps']:,} were slow, "
-        f"{faults['failed_copies']:,} copies failed, {faults['departures']:,} clients left"
+        f"{faults['failed_copies']:,} copies failed, {faults['slow_copies']:,} were slow, "
+        f"{faults['departures']:,} clients left"
     )
 
 

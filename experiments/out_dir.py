@@ -11,7 +11,6 @@ from typing import Any
 
 from experiments.config import dump, is_config
 from experiments.result import ReplayResult
-from reports.files import replace_file
 from schedlab.errors import UsageError
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
@@ -34,6 +33,7 @@ class OutDir:
         self.path = path
         self._lock = lock
         self._is_new = is_new
+        self._drafted: dict[str, None] = {}
 
     @classmethod
     def open(cls, path: Path) -> OutDir:
@@ -71,27 +71,28 @@ class OutDir:
 
     @property
     def events_draft(self) -> Path:
-        """Where the decision log grows until the run has ended."""
+        """Where the decision log grows until the run has ended; whoever asks for it writes one."""
+        self._drafted[EVENTS] = None
         return self._draft(EVENTS)
 
     def write(self, result: ReplayResult) -> None:
         """Write every file of a result; those of an earlier replay that this one does not have are removed.
 
+        Nothing of an earlier replay is replaced before every file of this one is there.
+
         Raises:
             UsageError: a file cannot be written.
         """
-        replace_file(self.path / CONFIG, dump(result.config))
-        replace_file(self.path / "summary.json", dump(result.summary))
-        replace_file(self.path / "run.json", dump(result.run))
-        self._place("requests.parquet", result.observers.requests.write_parquet)
-        self._place("timeline.parquet", result.observers.timeline.write_parquet)
+        self._write_draft(CONFIG, lambda path: path.write_bytes(dump(result.config)))
+        self._write_draft("summary.json", lambda path: path.write_bytes(dump(result.summary)))
+        self._write_draft("run.json", lambda path: path.write_bytes(dump(result.run)))
+        self._write_draft("requests.parquet", result.observers.requests.write_parquet)
+        self._write_draft("timeline.parquet", result.observers.timeline.write_parquet)
         device = result.config["hardware"]["name"]
-        self._place("trace.perfetto.json", lambda path: result.observers.perfetto.write(path, device))
-        if self.events_draft.exists():
-            self.events_draft.replace(self.path / EVENTS)
-        else:
-            (self.path / EVENTS).unlink(missing_ok=True)
-        result.report(self.path / "report.html")
+        self._write_draft("trace.perfetto.json", lambda path: result.observers.perfetto.write(path, device))
+        self._write_draft("report.html", result.report)
+        for name in FILES:
+            self._place(name)
 
     def discard(self) -> None:
         """Leave nothing of a run that has failed: drafts go, and the folder too if it is new and empty."""
@@ -113,15 +114,27 @@ class OutDir:
         if in_the_way:
             raise UsageError(f"--out {self.path}: {in_the_way} there was written by no replay; choose another folder")
 
-    def _place(self, name: str, write: Callable[[Path], object]) -> None:
-        draft = self._draft(name)
+    def _write_draft(self, name: str, write: Callable[[Path], object]) -> None:
+        self._drafted[name] = None
         try:
-            write(draft)
-            draft.replace(self.path / name)
+            write(self._draft(name))
         except OSError as error:
-            raise UsageError(f"cannot write {self.path / name}: {error.strerror}; choose another --out") from error
-        finally:
-            draft.unlink(missing_ok=True)
+            raise self._unwritable(name, error) from error
+
+    def _place(self, name: str) -> None:
+        """The draft becomes the file. What this run has no draft for goes, the draft of a run that was killed too."""
+        draft, path = self._draft(name), self.path / name
+        try:
+            if name in self._drafted:
+                draft.replace(path)
+            else:
+                path.unlink(missing_ok=True)
+                draft.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(name, error) from error
+
+    def _unwritable(self, name: str, error: OSError) -> UsageError:
+        return UsageError(f"cannot write {self.path / name}: {error.strerror or error}; choose another --out")
 
     def _draft(self, name: str) -> Path:
         return self.path / _DRAFT.format(name)

@@ -75,7 +75,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     source = _source(setup, clock, core, maker)
     if isinstance(source, SessionSource):
         core.bus.add(source)
-    injected = _injected(setup, clock, core, source)
+    injected = _injected(setup, clock, core, source, maker)
     core.bus.add(
         Watch(observers.requests, observers.usage, setup.workload.stats.rows, how.stop or StopSignal(), how.show)
     )
@@ -115,7 +115,11 @@ def _device(setup: Setup, clock: SimClock, outputs: Lengths, check: Check | None
 
 
 def _injected(
-    setup: Setup, clock: SimClock, core: Scheduler, source: OpenLoopSource | SessionSource
+    setup: Setup,
+    clock: SimClock,
+    core: Scheduler,
+    source: OpenLoopSource | SessionSource,
+    maker: RequestMaker,
 ) -> Callable[[], dict[str, Any]] | None:
     """Start the faults that are not the device's own; what all of them came to is known when the run is over."""
     device = core.device
@@ -123,6 +127,8 @@ def _injected(
         return None
     departures = Departures(clock, core.inbox, setup.faults.departures)
     core.bus.add(departures)
+    if setup.faults.departures:
+        maker.notify_made = departures.made
     device.on_lost.append(source.stop)
     return lambda: {**device.counts(), "departures": departures.num_departed}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from backends.sim.outputs import Lengths
@@ -45,6 +46,7 @@ class RequestMaker:
 
     Attributes:
         cut_requests, cut_tokens: outputs that ended at a limit, and the tokens of the trace that they lack.
+        notify_made: called with each request.
     """
 
     def __init__(self, limit: TokenLimit, max_model_len: int, outputs: Lengths) -> None:
@@ -55,6 +57,7 @@ class RequestMaker:
         self._lacking: dict[int, int] = {}
         self.cut_requests = 0
         self.cut_tokens = 0
+        self.notify_made: Callable[[Request], None] | None = None
 
     def make(
         self, request_id: int, record: TraceRecord, arrival_ns: int, following: TraceRecord | None = None
@@ -71,7 +74,7 @@ class RequestMaker:
         lacking = output_tokens - min(max_tokens, self._max_model_len - prompt_tokens)
         if lacking > 0:
             self._lacking[request_id] = lacking
-        return Request(
+        request = Request(
             request_id,
             _prompt(record),
             max_tokens,
@@ -82,6 +85,9 @@ class RequestMaker:
             record.session,
             sampling=self._sampling,
         )
+        if self.notify_made is not None:
+            self.notify_made(request)
+        return request
 
     def on_finished(self, event: Finished) -> None:
         if event.reason is FinishReason.LENGTH:

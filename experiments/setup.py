@@ -14,6 +14,7 @@ from backends.sim.specs.models import find_model
 from backends.sim.specs.shape import ModelShape
 from experiments.config import FORMAT, VERSION_KEY, schedlab_version
 from experiments.fault_file import parse_plan
+from experiments.fault_reach import refuse_idle_faults
 from experiments.memory import plan_for, scheduler_for
 from experiments.options import ReplayOptions
 from experiments.request_maker import TokenLimit
@@ -67,6 +68,8 @@ def prepare(options: ReplayOptions) -> Setup:
     if scheduler.prefix_cache:
         _check_block_size(scheduler, workload)
     links = links_of(hardware.host_link_bandwidth_bytes_per_s)
+    faults = parse_plan(options.faults)
+    refuse_idle_faults(faults, scheduler, workload.stats.rows)
     limit = TokenLimit.of(options.max_tokens, workload.stats.longest_output_tokens)
     facts = {
         "trace": workload.facts(),
@@ -94,7 +97,7 @@ def prepare(options: ReplayOptions) -> Setup:
         num_blocks,
         limit,
         links,
-        parse_plan(options.faults),
+        faults,
         _document(facts, options),
     )
 

@@ -26,7 +26,7 @@ def replay_on_terminal(
     leap: bool,
     perfetto_window: str | None,
 ) -> bool:
-    """Replay, write the files and print the summary; True if Ctrl-C ended it early.
+    """Replay, write the files and print the summary; True if Ctrl-C or SIGTERM ended it early.
 
     Raises:
         SchedlabError: as `experiments.command.execute` does.

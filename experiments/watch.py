@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from experiments.metrics.requests import RequestTable
 from experiments.metrics.usage import Usage
@@ -48,20 +48,21 @@ Show = Callable[[Progress], None]
 
 
 class StopSignal:
-    """While entered, the first Ctrl-C only sets `is_set`; a second one interrupts at once."""
+    """While entered, the first Ctrl-C or SIGTERM only sets `is_set`; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self.is_set = False
-        self._before: object = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._on_signal)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.is_set:

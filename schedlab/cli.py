@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -199,6 +200,8 @@ def main() -> None:
 
 
 def _run() -> int:
+    # Whoever asks the command to end gets what Ctrl-C gets: nothing half done is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

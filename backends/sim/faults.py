@@ -49,18 +49,26 @@ class FaultyLinks(Links):
         self._failing = [(Numbers(failure.which), failure.kinds) for failure in plan.copy_failures]
         self._counts = [0] * len(self._failing)
         self.num_failed = 0
+        self.num_slow = 0
+
+    def copy(self, op: CopyOp) -> CopyTicket:
+        ticket = super().copy(op)
+        self.num_slow += bool(self._permilles(ticket.kind, ticket.start_quanta))
+        return ticket
 
     def duration_quanta(self, kind: CopyKind, num_bytes: int, start_quanta: int) -> int:
         duration = super().duration_quanta(kind, num_bytes, start_quanta)
-        for slow in self._slow:
-            if kind in slow.kinds and _is_in(slow.window, start_quanta):
-                duration = duration * slow.permille // PERMILLE
+        for permille in self._permilles(kind, start_quanta):
+            duration = duration * permille // PERMILLE
         return duration
 
     def error_of(self, op: CopyOp, end_quanta: int) -> str:
         error = self._planned_error(op, end_quanta) or _inherited_error(op)
         self.num_failed += bool(error)
         return error
+
+    def _permilles(self, kind: CopyKind, start_quanta: int) -> list[int]:
+        return [slow.permille for slow in self._slow if kind in slow.kinds and _is_in(slow.window, start_quanta)]
 
     def _planned_error(self, op: CopyOp, end_quanta: int) -> str:
         error = ""
@@ -127,10 +135,12 @@ class FaultyDevice(SimDevice):
 
     def counts(self) -> dict[str, Any]:
         """What has gone wrong so far; `device_lost_s` is None while the device is there."""
+        links = self.links
         return {
             "failed_steps": self.num_failed,
             "slow_steps": self.num_slow,
-            "failed_copies": self.links.num_failed if isinstance(self.links, FaultyLinks) else 0,
+            "failed_copies": links.num_failed if isinstance(links, FaultyLinks) else 0,
+            "slow_copies": links.num_slow if isinstance(links, FaultyLinks) else 0,
             "device_lost_s": None if self.lost_ns is None else self.lost_ns / 1e9,
         }
 

@@ -105,6 +105,9 @@ def _parse(key: str, text: str, kind: Any) -> Any:
         if text.lower() not in ("true", "false", "1", "0", "yes", "no", "on", "off"):
             raise UsageError(f"--set {key}={text}: give true or false")
         return text.lower() in ("true", "1", "yes", "on")
+    # Python's own reading takes digits of any script, and `1_000`; what a config.json records is plain.
+    if kind in (int, float) and not (text.isascii() and "_" not in text):
+        raise UsageError(f"--set {key}={text}: give a {'whole number' if kind is int else 'number'}")
     try:
         return kind(text)
     except TypeError:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends.sim.fault_plan import FaultPlan
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from experiments.fault_file import parse_plan, read_plan
 from experiments.options import NAMES, ReplayOptions, options_from
 from schedlab.config import SchedulerConfig
 from schedlab.errors import UsageError
+from schedlab.fault_plan import FaultPlan
 from tests.fuzz.bounded import answer_or_refusal
 from tests.fuzz.values import ODD_NUMBERS, SCALARS, VALUES, damaged
 from tests.property.effort import examples

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from experiments.out_dir import OutDir
+from experiments.result import ReplayResult
+from reports.perfetto import PerfettoRecorder
 from tests.unit.replay_helpers import HEADER, OUTPUTS, Ended, read, same_bytes, schedlab, small_trace, write_trace
 
 MonkeyPatch = pytest.MonkeyPatch
@@ -120,6 +122,26 @@ def test_what_a_killed_run_left_is_no_hindrance(monkeypatch: MonkeyPatch, capsys
         assert schedlab(monkeypatch, capsys, "replay", trace, "--out", out, "--events").code == 0
     assert same_bytes(killed, clean) == []
     assert sorted(path.name for path in killed.iterdir()) == sorted(OUTPUTS)
+    (killed / ".events.jsonl.part").write_text("half a li", "utf-8")
+    assert schedlab(monkeypatch, capsys, "replay", trace, "--out", killed).code == 0
+    assert sorted(path.name for path in killed.iterdir()) == sorted(set(OUTPUTS) - {"events.jsonl"})
+
+
+@pytest.mark.parametrize("last", ["report", "perfetto"])
+def test_a_run_whose_files_cannot_all_be_written_leaves_the_earlier_ones_as_they_were(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path, last: str
+) -> None:
+    trace, out = small_trace(tmp_path / "t.csv", 6), tmp_path / "out"
+    assert schedlab(monkeypatch, capsys, "replay", trace, "--out", out, "--events").code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    owner = ReplayResult if last == "report" else PerfettoRecorder
+    monkeypatch.setattr(owner, "report" if last == "report" else "write", full)
+    refused(schedlab(monkeypatch, capsys, "replay", trace, "--out", out, "--limit", 2), "No space left on device")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_a_folder_that_cannot_be_written_is_not_left_behind(

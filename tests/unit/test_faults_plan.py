@@ -92,6 +92,8 @@ def test_nothing_planned_is_an_empty_plan() -> None:
         ({"step_failure": [{"at": "3"}]}, "step_failure 1: at: '3' is no duration"),
         ({"step_failure": [{"at": "3s", "steps": [1]}]}, "step_failure 1: unknown key 'steps'"),
         ({"slow_steps": [{"factor": 1, "steps": [1]}]}, "slow_steps 1: factor is 1; give a number above 1"),
+        ({"slow_steps": [{"factor": 1.0004, "steps": [1]}]}, "slow_steps 1: factor is 1.0004; give at least 1.001"),
+        ({"step_failure": []}, "step_failure is empty; add a fault or leave it out"),
         ({"slow_links": [{"factor": 2, "from": "2s", "to": "1s"}]}, "slow_links 1: to is '1s'; give a time after"),
         ({"copy_failure": [{"copies": [1], "links": ["pcie"]}]}, r"links is \['pcie'\]; give a list of d2h, h2d"),
         ({"departure": [{"request": 1}]}, "departure 1: at is missing"),
@@ -103,12 +105,20 @@ def test_what_is_wrong_is_named(content: dict[str, Any], named: str) -> None:
         parse_plan(content, "plan.toml: ")
 
 
-@pytest.mark.parametrize("text", ["[[step_failure]\n", None])
+@pytest.mark.parametrize(
+    "text", ["[[step_failure]\n", f"a = {'[' * 5000}{']' * 5000}", None], ids=["half", "deep", "none"]
+)
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "plan.toml").write_text(text, "utf-8")
     with pytest.raises(UsageError, match=r"--faults .*plan\.toml: not readable as TOML"):
         read_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize(("file", "named"), [("/dev/zero", "more than .* bytes"), ("/dev/null", "it plans nothing")])
+def test_a_file_without_end_and_one_without_a_fault_are_refused(file: str, named: str) -> None:
+    with pytest.raises(UsageError, match=f"--faults {file}: {named}"):
+        read_plan(Path(file))
 
 
 def test_the_command_names_the_file_and_runs_nothing(

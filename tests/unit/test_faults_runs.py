@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 import schedlab
+from schedlab.errors import UsageError
 from tests.unit.replay_helpers import REPEATABLE, session_trace, small_trace, write_trace
 
 STEP_NS = 10_000_000
 SWAP = {"preemption": "host", "swap_host_gib": 64, "prefix_cache": False}
 DISK = {"preemption": "disk", "swap_disk_gib": 64, "prefix_cache": False}
+BOTH = {**DISK, "swap_host_gib": 64}
+HOST_LINKS, DISK_LINKS = ("d2h", "h2d"), ("host_to_disk", "disk_to_host")
 
 
 def replayed(trace: Path, faults: dict[str, Any], **options: Any) -> Any:
@@ -100,23 +103,26 @@ def test_slow_links_take_longer_and_change_no_output(tmp_path: Path) -> None:
     assert ends(slow) == ends(plain) == undisturbed(tmp_path)
     before, after = (result.summary["swap"]["links"]["d2h"] for result in (plain, slow))
     assert plain.summary["swap"]["swapped_out"]["host"] > 0
+    assert slow.summary["faults"]["slow_copies"] == sum(
+        link["copies"] for link in slow.summary["swap"]["links"].values()
+    )
     assert after["busy_s"] / after["copies"] > 100 * before["busy_s"] / before["copies"]
 
 
-@pytest.mark.parametrize("link", ["d2h", "h2d", "host_to_disk", "disk_to_host"])
-@pytest.mark.parametrize("settings", [SWAP, DISK, {**DISK, "swap_host_gib": 64}], ids=["host", "disk", "both"])
+@pytest.mark.parametrize(
+    ("settings", "link"),
+    [(SWAP, link) for link in HOST_LINKS]
+    + [(settings, link) for settings in (DISK, BOTH) for link in (*HOST_LINKS, *DISK_LINKS)],
+)
 def test_a_victim_whose_copies_fail_is_computed_again_and_its_client_never_notices(
-    tmp_path: Path, link: str, settings: dict[str, Any]
+    tmp_path: Path, settings: dict[str, Any], link: str
 ) -> None:
     faults = {"copy_failure": [{"chance": 0.6, "seed": 2, "links": [link]}]}
     result = replayed(crowd(tmp_path), faults, num_blocks=50, set=settings)
     assert ends(result) == undisturbed(tmp_path)
-    used = link in result.summary["swap"]["links"]
-    assert used is (settings is not SWAP or link in ("d2h", "h2d"))
-    if used:
-        assert result.summary["faults"]["failed_copies"] > 0
-        stays_on_the_host = link == "host_to_disk" and "swap_host_gib" in settings
-        assert result.summary["recomputed_tokens"] > 0 or stays_on_the_host
+    assert result.summary["faults"]["failed_copies"] > 0
+    stays_on_the_host = link == "host_to_disk" and "swap_host_gib" in settings
+    assert result.summary["recomputed_tokens"] > 0 or stays_on_the_host
 
 
 def test_a_full_disk_is_noticed_and_the_host_or_recomputing_takes_over(tmp_path: Path) -> None:
@@ -131,10 +137,48 @@ def test_a_full_disk_is_noticed_and_the_host_or_recomputing_takes_over(tmp_path:
 
 
 def test_a_client_leaves_at_its_time_and_nobody_else_is_touched(tmp_path: Path) -> None:
-    leaves = {"departure": [{"request": 0, "at": "75ms"}, {"request": 1, "at": "900ms"}, {"request": 9, "at": "1s"}]}
+    leaves = {"departure": [{"request": 0, "at": "75ms"}, {"request": 1, "at": "900ms"}]}
     result = replayed(two(tmp_path), leaves)
     assert ends(result) == [("cancelled", 8), ("stop", 30)]
     assert result.summary["faults"]["departures"] == 1, "the second had its answer by then"
+
+
+@pytest.mark.parametrize("at", ["0ms", "3ms", "17ms"])
+def test_a_client_may_leave_before_the_scheduler_has_seen_its_request(tmp_path: Path, at: str) -> None:
+    trace = write_trace(tmp_path / "t.csv", [(0, 10, 20), (int(at[:-2]) * 1_000_000, 10, 20)])
+    result = replayed(trace, {"departure": [{"request": 1, "at": at}]})
+    assert ends(result) == [("stop", 20), ("cancelled", 0)]
+    assert result.summary["faults"]["departures"] == 1
+
+
+def test_a_client_that_has_not_come_does_not_leave(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.csv", [(0, 10, 20), (500_000_000, 10, 20)])
+    result = replayed(trace, {"departure": [{"request": 1, "at": "100ms"}]})
+    assert ends(result) == [("stop", 20), ("stop", 20)]
+    assert result.summary["faults"]["departures"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "settings"),
+    [
+        ({"slow_links": [{"factor": 2, "from": "0s", "to": "1s"}]}, {}),
+        ({"copy_failure": [{"copies": [1]}]}, {}),
+        ({"disk_full": [{"from": "0s", "to": "1s"}]}, SWAP),
+        ({"copy_failure": [{"copies": [1], "links": list(DISK_LINKS)}]}, SWAP),
+        ({"copy_failure": [{"copies": [1], "links": ["disk_to_host"]}]}, {**SWAP, "preemption": "cheapest"}),
+    ],
+)
+def test_a_fault_of_links_that_are_never_used_is_refused(
+    tmp_path: Path, fault: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match=f"faults: {next(iter(fault))} 1: with preemption=.* nothing is ever copied"):
+        replayed(crowd(tmp_path), fault, set=settings)
+
+
+def test_a_departure_of_nobody_is_refused(tmp_path: Path) -> None:
+    leaves = {"departure": [{"request": 1, "at": "1s"}, {"request": 2, "at": "1s"}]}
+    with pytest.raises(UsageError, match="faults: departure 2: there is no request 2, the last is 1; leave it out"):
+        replayed(two(tmp_path), leaves)
 
 
 def test_clients_leave_with_a_chance_so_long_after_they_came(tmp_path: Path) -> None:

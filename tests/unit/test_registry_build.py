@@ -96,3 +96,10 @@ def test_a_bad_setting_is_refused_with_its_name_and_a_way_out(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         build(find_preset("vllm"), policy, settings, num_blocks=1000, max_model_len=4096)
+
+
+@pytest.mark.parametrize("text", ["\uff13", "\u0663", "1_000"])
+@pytest.mark.parametrize(("policy", "key"), [("fifo", "max_bypass"), ("priority", "aging_per_s")])
+def test_a_number_is_written_in_plain_digits(policy: str, key: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"--set {key}=.*: give a .*number"):
+        built(policy, **{key: text})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import schedlab as api
+from schedlab.errors import UsageError
 from tests.unit.replay_helpers import same_bytes
 
 BLOCK_TOKENS = 64
@@ -74,3 +75,10 @@ def test_leaps_change_no_byte(tmp_path: Path, slots: int) -> None:
     for folder in folders:
         replay(trace, slots, rate_scale=100, out=folder, events=True, leap=folder.name == "leapt")
     assert same_bytes(*folders) == []
+
+
+@pytest.mark.parametrize("name", ["interval_blocks", "decode_blocks", "min_tokens", "depth_weight"])
+@pytest.mark.parametrize("off", [{"prefix_cache": False}, {"snapshot_slots": 0}], ids=["no cache", "no slots"])
+def test_a_rule_for_snapshots_where_none_are_kept_is_refused(name: str, off: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"--set snapshot_{name}: .*no state is ever kept"):
+        api.replay(model="qwen3-next-80b-a3b", tp=4, limit=2, set={**off, f"snapshot_{name}": 1})

@@ -173,7 +173,9 @@ def test_what_is_not_modelled_is_refused_by_field(tmp_path: Path, values: dict[s
         read(tmp_path, values)
 
 
-@pytest.mark.parametrize(("text", "problem"), [("{", "is not JSON"), ("[1]", "must hold a JSON object")])
+@pytest.mark.parametrize(
+    ("text", "problem"), [("{", "is not JSON"), ("[" * 10**5, "is not JSON"), ("[1]", "must hold a JSON object")]
+)
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read(tmp_path, text)

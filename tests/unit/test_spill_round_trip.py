@@ -125,8 +125,14 @@ def test_the_directory_and_the_files_are_private(tmp_path: Path) -> None:
         assert file_of(tmp_path / "spill", image).stat().st_mode & 0o777 == 0o600
 
 
+DEEP: list[Any] = []
+for _ in range(10_000):
+    DEEP = [DEEP]
+
+
 @pytest.mark.parametrize(
-    "sampler", [{"bias": float("nan")}, {"window": (1, 2)}, {3: "a key that is no string"}, {"raw": b"bytes"}]
+    "sampler",
+    [{"bias": float("nan")}, {"window": (1, 2)}, {3: "a key that is no string"}, {"raw": b"bytes"}, {"deep": DEEP}],
 )
 def test_sampler_state_that_would_come_back_different_is_refused(tmp_path: Path, sampler: dict[Any, Any]) -> None:
     with SpillStore(MIB, MIB, tmp_path / "spill") as store:

@@ -51,7 +51,7 @@ def _text_model(path: Path) -> Mapping[str, Any]:
         values = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: must hold a JSON object, as a Hugging Face config.json does")

@@ -64,7 +64,7 @@ class ImageHeader:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         try:
             text = json.dumps(values, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"image of {self.request_id}: its header is not JSON: {error}") from error
         if ImageHeader.from_json(text) != self:
             raise UsageError(f"image of {self.request_id}: its header does not survive JSON; use lists and string keys")
