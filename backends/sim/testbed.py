@@ -113,14 +113,15 @@ def device_of(
     specs = {**DEFAULT_LINKS, **{kind: LinkSpec(*spec) for kind, spec in world.links.items()}}
     if world.faults.is_empty and not breakable:
         return device_class(clock, cost, outputs, facts, Links(clock, specs))
-    device: SimDevice = _faulty(device_class)(
+    kind: Any = device_class
+    device: SimDevice = _faulty(kind)(
         clock, cost, outputs, facts, FaultyLinks(clock, specs, world.faults), world.faults
     )
     return device
 
 
 @cache
-def _faulty(device_class: type[SimDevice]) -> Any:
+def _faulty(device_class: Any) -> Any:
     return type(f"Faulty{device_class.__name__}", (FaultyDevice, device_class), {})
 
 

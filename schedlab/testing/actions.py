@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from schedlab.device import CopyKind
 from schedlab.testing.coverage import Coverage
-from schedlab.testing.laws import EVERY_RUN_ENDS, broken
+from schedlab.testing.laws import EVERY_RUN_ENDS
 from schedlab.testing.liveness import Liveness
 from schedlab.testing.run import Node, Sender
 from schedlab.testing.testbed import Testbed, find_testbed
@@ -33,7 +33,7 @@ class Cancel(NamedTuple):
 class Tick(NamedTuple):
     """So many ticks pass, or fewer if nothing is due before."""
 
-    count: int = 1
+    ticks: int = 1
 
 
 class Advance(NamedTuple):
@@ -106,7 +106,7 @@ class Stage:
                 pass
             self._check_due()
             if not self.node.bench.is_done:
-                raise broken(EVERY_RUN_ENDS, f"it runs on after {MOST_TICKS_AT_THE_END} ticks")
+                raise EVERY_RUN_ENDS.broken(f"it runs on after {MOST_TICKS_AT_THE_END} ticks")
 
     def _submit(self, action: Submit) -> None:
         self._sender.send(action.session._replace(arrival_ns=self.testbed.now_ns()))
@@ -117,7 +117,7 @@ class Stage:
             self.node.cancel(live[action.number % len(live)])
 
     def _tick(self, action: Tick) -> None:
-        last_tick, step = self.liveness.num_ticks + action.count, self.testbed.step
+        last_tick, step = self.liveness.num_ticks + action.ticks, self.testbed.step
         while self.liveness.num_ticks < last_tick and step():
             pass
         self._check_due()

@@ -5,15 +5,18 @@ Fields that have their default are left out. What is read is checked against the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from itertools import chain, groupby
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from schedlab.errors import UsageError
 
 KIND = "do"
+# Equal records in a row stand once, with their number.
+TIMES = "times"
 
 
 def to_json(value: Any) -> Any:
@@ -26,7 +29,15 @@ def to_json(value: Any) -> Any:
         return {name: to_json(one) for name, one in found.items() if name not in defaults or defaults[name] != one}
     if isinstance(value, Mapping):
         return {str(to_json(key)): to_json(one) for key, one in value.items()}
-    return [to_json(one) for one in value] if isinstance(value, tuple | list) else value
+    return _list(value) if isinstance(value, tuple | list) else value
+
+
+def _list(values: Iterable[Any]) -> list[Any]:
+    found = []
+    for one, alike in groupby(map(to_json, values)):
+        count = len(list(alike))
+        found += [{TIMES: count, **one}] if isinstance(one, dict) and count > 1 else [one] * count
+    return found
 
 
 def tagged(value: Any) -> dict[str, Any]:
@@ -84,10 +95,18 @@ def _of_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
 def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
     values = _expect(list, value, where)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(from_json(kinds[0], one, f"{where}[{at}]") for at, one in enumerate(values))
+        records = [(_split(one), f"{where}[{at}]") for at, one in enumerate(values)]
+        return tuple(chain.from_iterable([from_json(kinds[0], one, at)] * count for (one, count), at in records))
     if len(values) != len(kinds):
         raise UsageError(f"{where}: {len(values)} values; give {len(kinds)}")
     return tuple(from_json(kind, one, where) for kind, one in zip(kinds, values, strict=True))
+
+
+def _split(value: Any) -> tuple[Any, int]:
+    """A record and how often it stands there."""
+    if not isinstance(value, dict) or type(value.get(TIMES)) is not int:
+        return value, 1
+    return {name: one for name, one in value.items() if name != TIMES}, value[TIMES]
 
 
 def _member(kind: type[Enum], value: Any, where: str) -> Enum:

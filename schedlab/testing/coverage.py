@@ -26,7 +26,9 @@ from schedlab.sequence import LEGAL_MOVES, Sequence, State
 
 Move = tuple[State, State]
 MOVES: tuple[Move, ...] = tuple((old, new) for old in State for new in State if new in LEGAL_MOVES[old])
-_ENDS = {reason: f"end: {reason}" for reason in FinishReason if reason is not FinishReason.REFUSED}
+_ENDS: dict[FinishReason, str] = {
+    reason: f"end: {reason}" for reason in FinishReason if reason is not FinishReason.REFUSED
+}
 _PREEMPTIONS = {reason: f"preempt: {reason}" for reason in ("decode", "prefill", "priority", IMAGE_LOST)}
 _PREEMPTIONS |= {reason: f"preempt: {reason}" for reason in (RESTORE_FAILED, RESET)}
 _SWAPS = {tier: f"swap out: {tier}" for tier in Tier}
@@ -74,6 +76,11 @@ class Coverage:
             self._move(sequence, State.ACTIVE)
 
         setattr(core, "activate", watched)  # noqa: B010 - no event tells of it
+
+    @property
+    def num_states(self) -> int:
+        """States that a request was in."""
+        return len({state for old, new in self.moves for state in (old, new)})
 
     @property
     def missing(self) -> list[str]:

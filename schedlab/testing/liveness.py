@@ -12,7 +12,7 @@ from collections.abc import Callable
 from schedlab.core.scheduler import Scheduler
 from schedlab.events import Admitted, Arrived, CacheReset, Finished, StepDone
 from schedlab.sequence import Sequence, State
-from schedlab.testing.laws import BOUNDED_WAITING, PROGRESS, SOMETHING_IS_DUE, broken
+from schedlab.testing.laws import BOUNDED_WAITING, PROGRESS, SOMETHING_IS_DUE
 
 SLACK_TICKS = 32
 TICKS_A_TOKEN = 2
@@ -68,7 +68,7 @@ class Liveness:
                 return
             waiting.passed += 1
             if waiting.passed > most * (1 + waiting.ahead) and self._is_in_line(sequence):
-                raise broken(BOUNDED_WAITING, self._who_starves(sequence, waiting))
+                raise BOUNDED_WAITING.broken(self._who_starves(sequence, waiting), sequence.request_id)
 
     def on_step_done(self, event: StepDone) -> None:
         for chunk in event.chunks:
@@ -93,7 +93,8 @@ class Liveness:
             InvariantViolation: a request lives on.
         """
         if self._live:
-            raise broken(SOMETHING_IS_DUE, self._core.why_stalled())
+            oldest = next(iter(self._live))
+            raise SOMETHING_IS_DUE.broken(f"{self._core.why_stalled()}; {self._what_holds(oldest)}", oldest.request_id)
 
     def _tick(self) -> None:
         self.num_ticks += 1
@@ -103,7 +104,7 @@ class Liveness:
         tokens = self._known_tokens + sum(max(waiting.furthest, 0) for waiting in self._live.values())
         most = SLACK_TICKS + TICKS_A_TOKEN * tokens
         if idle_ticks > most:
-            raise broken(PROGRESS, f"nobody got further for {idle_ticks} ticks, {most} are enough: {self._oldest()}")
+            raise PROGRESS.broken(f"nobody got further for {idle_ticks} ticks, {most} are enough: {self._oldest()}")
 
     def _progress(self) -> None:
         self._progress_tick = self.num_ticks

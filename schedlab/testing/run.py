@@ -13,7 +13,7 @@ from schedlab.events import Finished, Refused
 from schedlab.inbox import Cancel, Close, Delivery, ResetCache, Submit
 from schedlab.invariants import Checker
 from schedlab.request import FinishReason, Request
-from schedlab.testing.laws import EVERY_RUN_ENDS, broken
+from schedlab.testing.laws import EVERY_RUN_ENDS
 from schedlab.testing.testbed import Testbed, find_testbed
 from schedlab.testing.world import Session, Turn, World
 
@@ -236,7 +236,7 @@ def _bound_plans(core: object, most: int) -> None:
     def bounded() -> Plan:
         left[0] -= 1
         if left[0] < 0:
-            raise broken(EVERY_RUN_ENDS, f"{most} plans and no end")
+            raise EVERY_RUN_ENDS.broken(f"{most} plans and no end")
         return plan()
 
     setattr(core, "plan", bounded)  # noqa: B010 - the driver calls it by this name

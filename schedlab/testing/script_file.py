@@ -20,10 +20,11 @@ _REQUIRED = ("config", "cost", "num_blocks")
 def dumps(script: Script, policy_name: str, law: str = "") -> str:
     """A script as JSON text; `law` is the one that it breaks."""
     world = {name: value for name, value in to_json(script.world).items() if name != "policy"}
-    document = {FORMAT: 1, "policy": policy_name, "breaks": law, "leap": script.leap, "world": world}
+    document = {FORMAT: 1, "policy": policy_name, "breaks": law, "leap": script.leap}
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items()]
-    actions = ",\n".join(f"    {json.dumps(tagged(action))}" for action in script.actions)
-    lines.append(f'  "actions": [\n{actions}\n  ]' if actions else '  "actions": []')
+    fields = ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in world.items())
+    actions = ",".join(f"\n    {json.dumps(tagged(action))}" for action in script.actions)
+    lines += [f'  "world": {{\n{fields}\n  }}', f'  "actions": [{actions}]']
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

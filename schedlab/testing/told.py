@@ -8,7 +8,7 @@ from pathlib import Path
 from traceback import FrameSummary, extract_tb
 
 from schedlab.errors import InvariantViolation, Stalled, UsageError
-from schedlab.testing.laws import POLICY_ANSWERS, SOMETHING_IS_DUE, broken
+from schedlab.testing.laws import POLICY_ANSWERS, SOMETHING_IS_DUE
 
 _OURS = Path(__file__).parent.parent
 
@@ -21,9 +21,9 @@ def told() -> Iterator[None]:
     except (InvariantViolation, UsageError):
         raise
     except Stalled as stalled:
-        raise broken(SOMETHING_IS_DUE, str(stalled)) from stalled
+        raise SOMETHING_IS_DUE.broken(str(stalled)) from stalled
     except Exception as error:
-        raise broken(POLICY_ANSWERS, _told(error)) from error
+        raise POLICY_ANSWERS.broken(_told(error)) from error
 
 
 def _told(error: Exception) -> str:

@@ -1,0 +1,51 @@
+"""The test machine reaches every move and decision, at a speed, and its examples are the same in every run."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import pytest
+from hypothesis import seed
+from hypothesis.stateful import run_state_machine_as_test
+
+from schedlab.policies.fifo import Fifo
+from schedlab.policies.priority import Priority
+from schedlab.policies.slai import Slai
+from schedlab.testing.check import check_policy, settings_for
+from schedlab.testing.machine import Tally, machine_for
+from tests.property.effort import FACTOR
+
+# Together these reach everything: priority evicts, fifo swaps out at admission.
+POLICIES = (Fifo, partial(Priority, evict=True), Slai)
+EXAMPLES = 150
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """After the suite's examples."""
+    tally = Tally()
+    for number, policy in enumerate(POLICIES):
+        machine = seed(number)(machine_for(policy, tally))
+        run_state_machine_as_test(machine, settings=settings_for(EXAMPLES * FACTOR))
+    return tally
+
+
+def test_every_move_of_the_life_cycle_and_every_decision_is_reached(tally: Tally) -> None:
+    assert not tally.coverage.missing
+    assert tally.coverage.num_states == 7
+
+
+def test_the_same_seed_gives_the_same_examples() -> None:
+    first, second = (check_policy(Fifo, examples=30, seed_of=7) for _ in range(2))
+    other = check_policy(Fifo, examples=30, seed_of=8)
+    assert first.error is None
+    assert first.tally.coverage.decisions == second.tally.coverage.decisions != other.tally.coverage.decisions
+    assert first.tally.num_rules == second.tally.num_rules
+
+
+def test_a_check_by_time_stops_in_time() -> None:
+    started = time.monotonic()
+    report = check_policy(Fifo, examples=None, time_s=1.0)
+    assert report.error is None and report.tally.num_examples > 1
+    assert time.monotonic() - started < 20
