@@ -9,9 +9,14 @@ import pytest
 from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 
+from schedlab.config import Fusion, SchedulerConfig
+from schedlab.device import CopyKind
+from schedlab.errors import InvariantViolation
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.priority import Priority
 from schedlab.policies.slai import Slai
+from schedlab.testing import Script, Session, Text, Turn, World, constant, play
+from schedlab.testing.actions import Advance, Submit
 from schedlab.testing.check import check_policy, settings_for
 from schedlab.testing.machine import Tally, machine_for
 from tests.property.effort import FACTOR
@@ -49,3 +54,25 @@ def test_a_check_by_time_stops_in_time() -> None:
     report = check_policy(Fifo, examples=None, time_s=1.0)
     assert report.error is None and report.tally.num_examples > 1
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.xfail(
+    strict=True, raises=InvariantViolation, reason="known: what a window hides may be the parent of cached blocks"
+)
+def test_what_a_window_lets_go_of_leaves_the_blocks_behind_it_in_order() -> None:
+    """When it holds, `setups` need not keep windows and the cache apart any more."""
+    config = SchedulerConfig(
+        max_num_seqs=1,
+        max_num_batched_tokens=1,
+        fusion=Fusion.NONE,
+        block_size=1,
+        max_model_len=200,
+        swap_disk_gib=1,
+        window_blocks=1,
+        prefix_cache=True,
+    )
+    at_once = dict.fromkeys(CopyKind, (10**18, 0))
+    world = World(config, Fifo, constant(1000), 4, block_bytes=1 << 20, links=at_once)
+    text = Text(0, 20, 1, grows=True)
+    first, second = (Session(0, (turn, turn), text) for turn in (Turn(2, 1, think_ns=2000), Turn(1, 4, think_ns=1000)))
+    play(Script(world, (Submit(first), Submit(second), Advance(20_000)), leap=False))
