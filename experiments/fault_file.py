@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -129,8 +130,17 @@ class _Table:
         return key in self._values
 
     def refuse(self, key: str, expected: str) -> UsageError:
-        found = f"is {self._values[key]!r}" if key in self._values else "is missing"
-        return UsageError(f"{self.where}{key} {found}; give {expected}")
+        if key in self._values:
+            return UsageError(f"{self.where}{key} is {self._values[key]!r}; give {expected}")
+        return UsageError(f"{self.where}{key} is missing; give {expected}{self._misspelt()}")
+
+    def _misspelt(self) -> str:
+        """Which key that nobody asked for is nearly one that was asked for and is absent."""
+        absent = [key for key in self._known if key not in self._values]
+        for key in self._values:
+            if key not in self._known and (close := get_close_matches(key, absent, n=1)):
+                return f"; {key!r} is unknown: did you mean {close[0]}?"
+        return ""
 
     def refuse_unknown(self) -> None:
         for key in self._values:

@@ -23,7 +23,7 @@ _SOURCES = {
     "weights": "shape of the model in 16 bit",
     "activations": "this project's count of what is alive in the widest layer or at the logits",
     "sequence state": "float32 matrices unless the model's file says otherwise, convolution inputs in 16 bit",
-    "state snapshots": f"as many as leave KV for {KV_FLOOR_TOKENS:,} tokens of every seat (Metrale Engine's floor)",
+    "state snapshots": f"as many as asked for that leave KV {KV_FLOOR_TOKENS:,} tokens a seat (Metrale Engine's floor)",
     "captured graphs": f"{GRAPH_KERNEL_BYTES:,} bytes per kernel and captured batch size up to {LARGEST_CAPTURED_ROWS} "
     "rows: a log of vLLM pull request 11349, 0.21 GiB for 35 graphs of Llama-3.2-1B; as there, in the share kept back",
     "device context": "ai-dynamo/aiconfigurator systems/*.yaml, 551 MB",

@@ -77,7 +77,7 @@ def prefill_attention(
     flat_keys, flat_values = keys.flatten(0, 1), values.flatten(0, 1)
     for first, count, slots in chunks:
         query = queries[first : first + count].transpose(0, 1)[None]
-        key, value = (flat[slots].transpose(0, 1)[None] for flat in (flat_keys, flat_values))
+        key, value = (flat.index_select(0, slots).transpose(0, 1)[None] for flat in (flat_keys, flat_values))
         is_plain = soft_cap is None and count == len(slots) and (window is None or window >= count)
         mask = None if is_plain else _causal_mask(count, len(slots), window, queries.device)
         output[first : first + count] = _attend(query, key, value, mask, scale, soft_cap)[0].transpose(0, 1)
@@ -100,7 +100,11 @@ def decode_attention(
     rows, heads, size = queries.shape
     kv_heads = keys.shape[2]
     query = queries.view(rows, kv_heads, heads // kv_heads, size)
-    key, value = (flat.flatten(0, 1)[contexts.slots].transpose(1, 2) for flat in (keys, values))
+    slots = contexts.slots.flatten()
+    key, value = (
+        cache.flatten(0, 1).index_select(0, slots).view(rows, -1, kv_heads, size).transpose(1, 2)
+        for cache in (keys, values)
+    )
     padding = None if contexts.padding is None else contexts.padding[:, None, None, :].to(queries.dtype)
     return _attend(query, key, value, padding, scale, soft_cap).reshape(rows, heads, size)
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from kernels.norm import rms_norm
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
-    """Rotate pairs of x [T, heads, D] by the angles of each token, cos and sin [T, D/2] float32.
+    """Rotate pairs of x [T, heads, D] by the angles of each token.
 
-    A pair is (x[i], x[i + D/2]), or (x[2i], x[2i+1]) when interleaved.
+    A pair is (x[i], x[i + D/2]), or (x[2i], x[2i+1]) when interleaved. It becomes
+    (x[i] * cos - partner * sin, partner * cos + x[i] * sin).
+
+    Args:
+        cos: [T, D] float32, the same for both of a pair.
+        sin: [T, D] float32, for the first of a pair the negative.
     """
-    cos, sin = cos[:, None, :], sin[:, None, :]
-    if interleaved:
-        first, second = x[..., 0::2].float(), x[..., 1::2].float()
-        turned = torch.stack((first * cos - second * sin, second * cos + first * sin), -1)
-        return turned.flatten(-2).to(x.dtype)
-    first, second = x.float().chunk(2, -1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
+    partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
+    return (x.float() * cos[:, None, :]).addcmul_(partner.float(), sin[:, None, :]).to(x.dtype)
 
 
 def rotate_and_write(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    projected: Tensor,
+    num_queries: int,
     cos: Tensor,
     sin: Tensor,
     key_cache: Tensor,
@@ -37,17 +35,22 @@ def rotate_and_write(
     key_norm: Tensor | None = None,
     eps: float = 0.0,
 ) -> Tensor:
-    """Write this step's keys, rotated, and values to their slots; returns the rotated queries.
+    """Write this step's keys, rotated, and values to their slots; returns the rotated queries [T, H, D].
 
     Args:
-        queries, keys, values: [T, H, D], [T, K, D], [T, K, D].
+        projected: [T, H + 2K, D], the heads of queries, keys and values; `num_queries` is H.
+        cos, sin: see `rotate`.
         key_cache, value_cache: [B, S, K, D], written at `slots` [T] int64.
         query_norm, key_norm: [D] float32 weights of a norm of each head before the rotation; None = no norm.
     """
-    if query_norm is not None:
-        queries = rms_norm(queries, query_norm, eps)
-    if key_norm is not None:
-        keys = rms_norm(keys, key_norm, eps)
-    key_cache.flatten(0, 1).index_copy_(0, slots, rotate(keys, cos, sin, interleaved=interleaved))
+    num_keys = key_cache.shape[2]
+    turning, values = projected.split([num_queries + num_keys, num_keys], 1)
+    if query_norm is None or key_norm is None:
+        queries, keys = rotate(turning, cos, sin, interleaved=interleaved).split([num_queries, num_keys], 1)
+    else:
+        queries, keys = turning.split([num_queries, num_keys], 1)
+        queries = rotate(rms_norm(queries, query_norm, eps), cos, sin, interleaved=interleaved)
+        keys = rotate(rms_norm(keys, key_norm, eps), cos, sin, interleaved=interleaved)
+    key_cache.flatten(0, 1).index_copy_(0, slots, keys)
     value_cache.flatten(0, 1).index_copy_(0, slots, values)
-    return rotate(queries, cos, sin, interleaved=interleaved)
+    return queries

@@ -12,8 +12,7 @@ from kernels.launch import power_of_2
 
 @triton.jit
 def _rotate_and_write(
-    queries, keys, values, cos, sin, key_cache, value_cache, slots, query_norm, key_norm, output,
-    query_stride, key_stride, value_stride, eps,
+    projected, cos, sin, key_cache, value_cache, slots, query_norm, key_norm, output, eps,
     H: tl.constexpr, K: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
     INTERLEAVED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
@@ -25,22 +24,16 @@ def _rotate_and_write(
     first = 2 * pair if INTERLEAVED else pair
     second = first + 1 if INTERLEAVED else pair + D // 2
     slot = tl.load(slots + token)
+    source = projected + (token * (H + 2 * K) + head) * D
     if head >= H + K:
-        index = head - H - K
-        source, target = values + token * value_stride + index * D, value_cache + (slot * K + index) * D
+        target = value_cache + (slot * K + head - H - K) * D
         tl.store(target + first, tl.load(source + first, mask=inside), mask=inside)
         tl.store(target + second, tl.load(source + second, mask=inside), mask=inside)
         return
-    is_query = head < H
-    index = tl.where(is_query, head, head - H)
-    if is_query:
-        source, target, weight = (
-            queries + token * query_stride + index * D,
-            output + (token * H + index) * D,
-            query_norm,
-        )
+    if head < H:
+        target, weight = output + (token * H + head) * D, query_norm
     else:
-        source, target, weight = keys + token * key_stride + index * D, key_cache + (slot * K + index) * D, key_norm
+        target, weight = key_cache + (slot * K + head - H) * D, key_norm
     x = tl.load(source + first, mask=inside, other=0.0)
     y = tl.load(source + second, mask=inside, other=0.0)
     kind = x.dtype
@@ -49,16 +42,15 @@ def _rotate_and_write(
         factor = tl.rsqrt((tl.sum(x * x, 0) + tl.sum(y * y, 0)) / D + eps)
         x = (x * factor * tl.load(weight + first, mask=inside, other=0.0)).to(kind).to(tl.float32)
         y = (y * factor * tl.load(weight + second, mask=inside, other=0.0)).to(kind).to(tl.float32)
-    c = tl.load(cos + token * (D // 2) + pair, mask=inside, other=0.0)
-    s = tl.load(sin + token * (D // 2) + pair, mask=inside, other=0.0)
+    c = tl.load(cos + token * D + first, mask=inside, other=0.0)
+    s = tl.load(sin + token * D + second, mask=inside, other=0.0)
     tl.store(target + first, (x * c - y * s).to(kind), mask=inside)
     tl.store(target + second, (y * c + x * s).to(kind), mask=inside)
 
 
 def rotate_and_write(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    projected: Tensor,
+    num_queries: int,
     cos: Tensor,
     sin: Tensor,
     key_cache: Tensor,
@@ -70,15 +62,13 @@ def rotate_and_write(
     key_norm: Tensor | None = None,
     eps: float = 0.0,
 ) -> Tensor:
-    """See `rotary.rotate_and_write`. Both norms or none; heads are contiguous, tokens may be strided."""
-    tokens, heads, size = queries.shape
-    kv_heads = keys.shape[1]
-    output = torch.empty(tokens, heads, size, dtype=queries.dtype, device=queries.device)
-    _rotate_and_write[(tokens, heads + 2 * kv_heads)](
-        queries, keys, values, cos.contiguous(), sin.contiguous(), key_cache, value_cache, slots,
-        slots if query_norm is None else query_norm, slots if key_norm is None else key_norm, output,
-        queries.stride(0), keys.stride(0), values.stride(0), eps,
-        H=heads, K=kv_heads, D=size, HALF=power_of_2(size // 2),
+    """See `rotary.rotate_and_write`. Both norms or none; everything is contiguous."""
+    tokens, heads, size = projected.shape
+    output = torch.empty(tokens, num_queries, size, dtype=projected.dtype, device=projected.device)
+    _rotate_and_write[(tokens, heads)](
+        projected, cos, sin, key_cache, value_cache, slots,
+        slots if query_norm is None else query_norm, slots if key_norm is None else key_norm, output, eps,
+        H=num_queries, K=key_cache.shape[2], D=size, HALF=power_of_2(size // 2),
         INTERLEAVED=interleaved, NORMED=query_norm is not None,
     )  # fmt: skip
     return output

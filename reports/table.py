@@ -135,11 +135,14 @@ def cache_hits(cache: Mapping[str, Any]) -> str:
 
 def snapshot_use(snapshots: Mapping[str, Any]) -> str:
     """What the saved states of a hybrid's sequences were good for, and what their lack cost."""
-    saved, used, evicted = (number(snapshots.get(what)) for what in ("saved", "used", "evicted"))
+    saved, used, evicted, held, slots = (
+        number(snapshots.get(what)) for what in ("saved", "used", "evicted", "used_slots", "slots")
+    )
     lost = (
         f"{number(snapshots.get('cut_hits'))} hits cut for want of one ({number(snapshots.get('cut_tokens'))} tokens)"
     )
-    return f"{saved} saved in {number(snapshots.get('slots'))} slots, {used} used, {evicted} evicted, {lost}"
+    kept = f"{held} of {slots} slots held at the end, {evicted} evicted, the others replaced or given back"
+    return f"{saved} saved ({kept}), {used} used, {lost}"
 
 
 def swaps(swap: Mapping[str, Any]) -> str:

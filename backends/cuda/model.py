@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from backends.cuda.operations import Operations, StepAttention
 from backends.cuda.rope import RopeSpec
@@ -21,7 +20,6 @@ class Model:
         self.spec, self.weights, self.max_model_len = spec, weights, max_model_len
         self.operations = operations
         self._activation = operations.gelu_tanh_mul if spec.gelu else operations.silu_mul
-        self._splits = [spec.query_width, spec.kv_width, spec.kv_width]
         self._angles = {
             rope: rope.tables(spec.head_dim, max_model_len).to(self.device) for rope in dict.fromkeys(spec.ropes)
         }
@@ -51,7 +49,7 @@ class Model:
             # In the model's own type, as the model was trained.
             residual *= torch.tensor(self.spec.embedding_scale, dtype=self.dtype)
         attention = operations.attention(inputs, kv.shape[3])
-        angles = {rope: table[inputs.positions].unbind(1) for rope, table in self._angles.items()}
+        angles = {rope: table[:, inputs.positions].unbind(0) for rope, table in self._angles.items()}
         next_norms = [layer.attention_norm for layer in weights.layers[1:]] + [weights.final_norm]
         hidden = operations.rms_norm(residual, weights.layers[0].attention_norm, eps)
         for number, (layer, next_norm) in enumerate(zip(weights.layers, next_norms, strict=True)):
@@ -75,12 +73,9 @@ class Model:
         angles: dict[RopeSpec, tuple[Tensor, ...]],
     ) -> Tensor:
         spec, (cos, sin), (keys, values) = self.spec, angles[self.spec.ropes[number]], kv
-        projected = linear(hidden, layer.qkv, layer.qkv_bias).split(self._splits, -1)
-        query, key, value = (part.unflatten(-1, (-1, spec.head_dim)) for part in projected)
         query = self.operations.rotate_and_write(
-            query,
-            key,
-            value,
+            layer.qkv(hidden).view(len(hidden), -1, spec.head_dim),
+            spec.heads,
             cos,
             sin,
             keys,
@@ -92,20 +87,18 @@ class Model:
             eps=spec.rms_eps,
         )
         attended = attention(query, keys, values, spec.scale, spec.windows[number], spec.attention_soft_cap)
-        return linear(attended.flatten(1), layer.output, layer.output_bias)
+        return layer.output(attended.flatten(1))
 
     def _mlp(self, layer: LayerWeights, hidden: Tensor) -> Tensor:
         mlp = layer.mlp
         if isinstance(mlp, ExpertMlp):
             experts = self.spec.experts
             assert experts is not None
-            weights, chosen = moe.route(
-                linear(hidden, mlp.router), experts.experts_per_token, renormalise=experts.renormalise
-            )
+            weights, chosen = moe.route(mlp.router(hidden), experts.experts_per_token, renormalise=experts.renormalise)
             return moe.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
-        return linear(self._activation(linear(hidden, mlp.gate_up, mlp.gate_up_bias)), mlp.down, mlp.down_bias)
+        return mlp.down(self._activation(mlp.gate_up(hidden)))
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        logits = linear(hidden, self.weights.head).float()
+        logits = self.weights.head(hidden).float()
         cap = self.spec.final_soft_cap
         return logits if cap is None else torch.tanh(logits / cap) * cap

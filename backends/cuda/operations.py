@@ -34,9 +34,8 @@ class Operations(Protocol):
 
     def rotate_and_write(
         self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        projected: Tensor,
+        num_queries: int,
         cos: Tensor,
         sin: Tensor,
         key_cache: Tensor,

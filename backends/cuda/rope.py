@@ -43,9 +43,10 @@ class RopeSpec:
         return plain
 
     def tables(self, head_dim: int, positions: int) -> Tensor:
-        """Cosines and sines of positions 0 .. positions - 1, [positions, 2, head_dim / 2] float32."""
+        """Cosines and sines of positions 0 .. positions - 1, [2, positions, head_dim] float32, as for `rotate`."""
         angles = torch.arange(positions).float()[:, None] * self.frequencies(head_dim)
-        return torch.stack((angles.cos(), angles.sin()), 1)
+        cos, sin = angles.cos(), angles.sin()
+        return torch.stack((torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)))
 
     def _llama3(self, plain: Tensor) -> Tensor:
         turns = self.original_context * plain / (2 * math.pi)

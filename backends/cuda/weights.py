@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from backends.cuda.checkpoint import Checkpoint, expert_names
+from backends.cuda.matrix import Matrix
 from backends.cuda.spec import ModelSpec
 
 
@@ -16,17 +17,15 @@ from backends.cuda.spec import ModelSpec
 class DenseMlp:
     """gate_up [2 * width, hidden], the gate first; down [hidden, width]."""
 
-    gate_up: Tensor
-    down: Tensor
-    gate_up_bias: Tensor | None = None
-    down_bias: Tensor | None = None
+    gate_up: Matrix
+    down: Matrix
 
 
 @dataclass(slots=True)
 class ExpertMlp:
     """router [experts, hidden]; gate_up [experts, 2 * width, hidden]; down [experts, hidden, width]."""
 
-    router: Tensor
+    router: Matrix
     gate_up: Tensor
     down: Tensor
 
@@ -40,12 +39,10 @@ class LayerWeights:
     """
 
     attention_norm: Tensor
-    qkv: Tensor
-    output: Tensor
+    qkv: Matrix
+    output: Matrix
     mlp_norm: Tensor
     mlp: DenseMlp | ExpertMlp
-    qkv_bias: Tensor | None = None
-    output_bias: Tensor | None = None
     query_norm: Tensor | None = None
     key_norm: Tensor | None = None
     behind_attention_norm: Tensor | None = None
@@ -54,22 +51,22 @@ class LayerWeights:
 
 @dataclass(slots=True)
 class ModelWeights:
-    """embedding and head [vocab, hidden]; they are one tensor where they are tied."""
+    """embedding and the head's weight [vocab, hidden]; they are one tensor where they are tied."""
 
     embedding: Tensor
     layers: list[LayerWeights]
     final_norm: Tensor
-    head: Tensor
+    head: Matrix
 
     @property
     def num_bytes(self) -> int:
         """Memory that they take."""
-        return sum(tensor.nbytes for tensor in {id(each): each for each in self._tensors()}.values())
-
-    def _tensors(self) -> list[Tensor]:
         owners: list[object] = [self, *self.layers, *(layer.mlp for layer in self.layers)]
-        values = (getattr(owner, name) for owner in owners for name in owner.__slots__)  # type: ignore[attr-defined]
-        return [value for value in values if isinstance(value, Tensor)]
+        values = [getattr(owner, name) for owner in owners for name in owner.__slots__]  # type: ignore[attr-defined]
+        tensors = sum(value.nbytes for value in values if isinstance(value, Tensor))
+        matrices = sum(value.num_bytes for value in values if isinstance(value, Matrix))
+        shared = self.embedding.nbytes if self.head.weight is self.embedding else 0
+        return int(tensors + matrices - shared)
 
 
 def assemble(
@@ -97,21 +94,18 @@ class _Assembly:
             layers.append(self._layer(f"model.layers.{layer}", layer))
             progress(layer + 1, self.spec.layers)
         head = embedding if self.spec.tie_embeddings else self._stacked("lm_head.weight")
-        return ModelWeights(embedding, layers, self._norm("model.norm"), head)
+        return ModelWeights(embedding, layers, self._norm("model.norm"), Matrix(head))
 
     def _layer(self, name: str, layer: int) -> LayerWeights:
         spec, attention = self.spec, f"{name}.self_attn"
-        projections = [f"{attention}.{part}_proj" for part in "qkv"]
         has_sandwich = spec.sandwich_norms
         behind_attention = f"{name}.post_attention_layernorm"
         return LayerWeights(
             attention_norm=self._norm(f"{name}.input_layernorm"),
-            qkv=self._stacked(*(f"{part}.weight" for part in projections)),
-            output=self._stacked(f"{attention}.o_proj.weight"),
+            qkv=self._matrix(*(f"{attention}.{part}_proj" for part in "qkv"), has_bias=spec.query_bias),
+            output=self._matrix(f"{attention}.o_proj", has_bias=spec.output_bias),
             mlp_norm=self._norm(f"{name}.pre_feedforward_layernorm" if has_sandwich else behind_attention),
             mlp=self._experts(f"{name}.{expert_names(spec).block}") if spec.has_experts(layer) else self._dense(name),
-            qkv_bias=self._stacked(*(f"{part}.bias" for part in projections)) if spec.query_bias else None,
-            output_bias=self._stacked(f"{attention}.o_proj.bias") if spec.output_bias else None,
             query_norm=self._norm(f"{attention}.q_norm") if spec.query_key_norm else None,
             key_norm=self._norm(f"{attention}.k_norm") if spec.query_key_norm else None,
             behind_attention_norm=self._norm(behind_attention) if has_sandwich else None,
@@ -120,11 +114,8 @@ class _Assembly:
 
     def _dense(self, layer: str) -> DenseMlp:
         gate, up, down = (f"{layer}.mlp.{part}_proj" for part in ("gate", "up", "down"))
-        mlp = DenseMlp(self._stacked(f"{gate}.weight", f"{up}.weight"), self._stacked(f"{down}.weight"))
-        if self.spec.mlp_bias:
-            mlp.gate_up_bias = self._stacked(f"{gate}.bias", f"{up}.bias")
-            mlp.down_bias = self._stacked(f"{down}.bias")
-        return mlp
+        has_bias = self.spec.mlp_bias
+        return DenseMlp(self._matrix(gate, up, has_bias=has_bias), self._matrix(down, has_bias=has_bias))
 
     def _experts(self, block: str) -> ExpertMlp:
         assert self.spec.experts is not None
@@ -132,7 +123,12 @@ class _Assembly:
         experts = [f"{block}.experts.{number}" for number in numbers]
         gate_up = [self._stacked(f"{expert}.{names.gate}.weight", f"{expert}.{names.up}.weight") for expert in experts]
         down = [self._stacked(f"{expert}.{names.down}.weight") for expert in experts]
-        return ExpertMlp(self._stacked(f"{block}.gate.weight"), torch.stack(gate_up), torch.stack(down))
+        return ExpertMlp(self._matrix(f"{block}.gate"), torch.stack(gate_up), torch.stack(down))
+
+    def _matrix(self, *names: str, has_bias: bool = False) -> Matrix:
+        """Those projections as one."""
+        bias = self._stacked(*(f"{name}.bias" for name in names)) if has_bias else None
+        return Matrix(self._stacked(*(f"{name}.weight" for name in names)), bias)
 
     def _stacked(self, *names: str) -> Tensor:
         """Those tensors below one another, in the model's type on its device."""

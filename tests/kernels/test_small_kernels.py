@@ -28,10 +28,20 @@ def test_a_norm_of_half_precision_is_computed_in_float32() -> None:
     assert torch.equal(rms_norm(x, torch.ones(64), 1e-6), torch.ones_like(x))
 
 
+def angles_of(tokens: int, size: int, *, interleaved: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Random angles [tokens, size / 2], and their cosines and signed sines as `rotate` wants them."""
+    angles = torch.randn(tokens, size // 2)
+    cos, sin = angles.cos(), angles.sin()
+    if interleaved:
+        return angles, cos.repeat_interleave(2, -1), torch.stack((-sin, sin), -1).flatten(-2)
+    return angles, torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_a_rotation_turns_each_pair_by_its_angle(interleaved: bool) -> None:
-    x, angles = torch.randn(3, 2, 8), torch.randn(3, 4)
-    found = rotate(x, angles.cos(), angles.sin(), interleaved=interleaved)
+    x = torch.randn(3, 2, 8)
+    angles, cos, sin = angles_of(3, 8, interleaved=interleaved)
+    found = rotate(x, cos, sin, interleaved=interleaved)
     for pair in range(4):
         first, second = (2 * pair, 2 * pair + 1) if interleaved else (pair, pair + 4)
         turned = torch.complex(x[..., first], x[..., second]) * torch.exp(1j * angles[:, None, pair])
@@ -39,18 +49,19 @@ def test_a_rotation_turns_each_pair_by_its_angle(interleaved: bool) -> None:
         torch.testing.assert_close(found[..., second], turned.imag)
 
 
-def test_rotated_keys_and_plain_values_are_written_to_their_slots_only() -> None:
-    queries, keys, values = torch.randn(2, 4, 8), torch.randn(2, 2, 8), torch.randn(2, 2, 8)
+@pytest.mark.parametrize("normed", [False, True])
+def test_rotated_keys_and_plain_values_are_written_to_their_slots_only(normed: bool) -> None:
+    projected, weight = torch.randn(2, 4 + 2 + 2, 8), torch.rand(8)
+    queries, keys, values = projected.split([4, 2, 2], 1)
     caches = [torch.full((3, 4, 2, 8), float("nan")) for _ in range(2)]
-    angles, slots, weight = torch.randn(2, 4), torch.tensor([9, 2]), torch.rand(8)
-    turned = rotate_and_write(
-        queries, keys, values, angles.cos(), angles.sin(), *caches, slots,
-        interleaved=False, query_norm=weight, key_norm=weight, eps=1e-6,
-    )  # fmt: skip
-    wanted = rotate(rms_norm(keys, weight, 1e-6), angles.cos(), angles.sin(), interleaved=False)
-    assert torch.equal(caches[0].flatten(0, 1)[slots], wanted)
+    _, cos, sin = angles_of(2, 8, interleaved=False)
+    slots, norms = torch.tensor([9, 2]), {"query_norm": weight, "key_norm": weight, "eps": 1e-6} if normed else {}
+    turned = rotate_and_write(projected, 4, cos, sin, *caches, slots, interleaved=False, **norms)
+    if normed:
+        queries, keys = (rms_norm(each, weight, 1e-6) for each in (queries, keys))
+    assert torch.equal(caches[0].flatten(0, 1)[slots], rotate(keys, cos, sin, interleaved=False))
     assert torch.equal(caches[1].flatten(0, 1)[slots], values)
-    assert torch.equal(turned, rotate(rms_norm(queries, weight, 1e-6), angles.cos(), angles.sin(), interleaved=False))
+    assert torch.equal(turned, rotate(queries, cos, sin, interleaved=False))
     assert all(int(cache.isnan().all(-1).all(-1).sum()) == 10 for cache in caches)
 
 

@@ -24,6 +24,7 @@ from kernels import (
     sampling_triton,
 )
 from tests.kernels.paged import paged
+from tests.kernels.test_small_kernels import angles_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -75,17 +76,16 @@ def test_gated_activations(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), SHAPES)
 def test_rotation_and_write(heads: int, kv_heads: int, size: int, normed: bool, interleaved: bool) -> None:
-    widths = [heads * size, kv_heads * size, kv_heads * size]
-    parts = some(3, sum(widths)).split(widths, -1)
-    given = [part.unflatten(-1, (-1, size)) for part in parts]
-    angles, slots = some(3, size // 2), torch.tensor([17, 2, 9], device=DEVICE)
+    projected = some(3, heads + 2 * kv_heads, size)
+    cos, sin = (each.to(DEVICE) for each in angles_of(3, size, interleaved=interleaved)[1:])
+    slots = torch.tensor([17, 2, 9], device=DEVICE)
     options = {"interleaved": interleaved, "eps": 1e-6}
     if normed:
         options |= {"query_norm": some(size), "key_norm": some(size)}
     results = []
     for kernel in (rotary_triton, rotary):
         caches = torch.full((2, 3, 8, kv_heads, size), float("nan"), device=DEVICE)
-        turned = kernel.rotate_and_write(*given, angles.cos(), angles.sin(), *caches, slots, **options)
+        turned = kernel.rotate_and_write(projected, heads, cos, sin, *caches, slots, **options)
         results.append((turned, caches))
     near(results[0][0], results[1][0])
     torch.testing.assert_close(results[0][1], results[1][1], rtol=1e-5, atol=1e-5, equal_nan=True)

@@ -81,6 +81,11 @@ def test_nothing_planned_is_an_empty_plan() -> None:
         ({"step_failures": []}, "unknown table 'step_failures'; known: step_failure,"),
         ({"step_failure": {"steps": [1]}}, r"step_failure: write it as a table of its own, \[\[step_failure\]\]"),
         ({"step_failure": [{}]}, "step_failure 1: steps is missing; give whole numbers from 1 up"),
+        (
+            {"step_failure": [{"chanse": 0.1, "seed": 7}]},
+            r"step_failure 1: steps is missing; .*; 'chanse' is unknown: did you mean chance\?",
+        ),
+        ({"slow_steps": [{"faktor": 2, "steps": [1]}]}, r"slow_steps 1: factor is missing; .* did you mean factor\?"),
         ({"step_failure": [{"steps": [0]}]}, r"step_failure 1: steps is \[0\]"),
         (
             {"step_failure": [{"steps": [1]}, {"steps": [1], "sed": 4}]},

@@ -47,11 +47,13 @@ def test_everything_promised_is_printed() -> None:
 
 def test_cache_swap_and_faults_are_printed_where_the_run_had_them() -> None:
     run = made_run(100)
-    for words in ("prefix cache", "swap ", "faults"):
+    for words in ("prefix cache", "state snapshots", "swap ", "faults"):
         assert words not in printed(run)
     run.summary |= {
         "cache": {"hit_tokens": 12_345, "hit_share": 0.374, "hit_tokens_on_return": 678, "cached_blocks": 90}
         | {"evicted_blocks": 1_234},
+        "snapshots": {"slots": 8, "used_slots": 6, "saved": 44, "used": 3, "evicted": 14}
+        | {"cut_hits": 2, "cut_tokens": 64},
         "swap": {
             "swapped_out": {"host": 7, "disk": 0},
             "restored": 6,
@@ -63,6 +65,7 @@ def test_cache_swap_and_faults_are_printed_where_the_run_had_them() -> None:
     text = printed(run, width=200)
     for words in (
         "12,345 tokens hit = 37.4 % of prompt tokens, 678 more on return; 90 blocks cached, 1,234 evicted",
+        "44 saved (6 of 8 slots held at the end, 14 evicted, the others replaced or given back), 3 used, 2 hits cut",
         "7 to host, 0 to disk, 6 restored",
         "device to host: 7 copies, 2.50 GB in 100 ms, 25.0 % of it beside compute, 2 failed",
         "55 blocks of windows read from disk by steps",

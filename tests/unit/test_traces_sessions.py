@@ -83,7 +83,9 @@ def test_ids_of_different_files_never_meet_and_those_of_a_sub_agent_stay_with_it
 
 
 def test_one_session_alone_is_read_too(folder: Path) -> None:
-    assert [r.session for r in read(folder / "b.json.gz").records()] == ["two"] * 3
+    trace = read(folder / "b.json.gz")
+    assert [r.session for r in trace.records()] == ["two"] * 3
+    assert not any("common clock" in note for note in trace.report.notes)
 
 
 def test_a_wrong_number_of_ids_is_refused(tmp_path: Path) -> None:

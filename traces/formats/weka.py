@@ -139,9 +139,10 @@ class _Reader:
     def note(self, files: int, options: ReadOptions) -> None:
         """Say what was decided for the trace."""
         gap_s = options.session_gap_ns / NS_PER_S
-        self._report.note(
-            f"no common clock: the sessions of {files} files start {gap_s:g} s apart in the order of the file names"
-        )
+        if files > 1:
+            self._report.note(
+                f"no common clock: the sessions of {files} files start {gap_s:g} s apart in the order of the file names"
+            )
         if self._agents:
             self._report.note(
                 f"{self._agents} sub-agents with {self._agent_rows} requests are sessions of their own, "
