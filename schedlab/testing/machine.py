@@ -245,9 +245,6 @@ def setups(draw: st.DrawFn, policy: PolicyFactory) -> tuple[World, bool, int]:
     """A small world without requests, whether it leaps, and the tokens of its trace's blocks."""
     hybrid = draw(st.booleans())
     config = draw(configs(hybrid=hybrid))
-    if config.window_blocks and config.prefix_cache:
-        # Known: a block that a window lets go of may be hidden while blocks behind it can still be found.
-        config = replace(config, prefix_cache=False, cache_per_tenant=False, snapshot_slots=0)
     if draw(st.booleans()):
         cost = constant(UNIT_NS)
     else:
