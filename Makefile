@@ -5,7 +5,7 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: replay test test-models lint bench clean
+.PHONY: replay test test-models check-deep lint bench clean
 
 replay: .venv/replay
 	.venv/bin/schedlab replay --out runs/first
@@ -16,6 +16,10 @@ test: .venv/dev
 # One thread each: the models are tiny, and two tests run at a time.
 test-models: .venv/models
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile tests/kernels tests/models
+
+# Twenty thousand examples of every bundled policy, each under every law and with shadow KV.
+check-deep: .venv/dev
+	for policy in fifo slai priority; do .venv/bin/schedlab check $$policy --examples 20000 --seed 1 || exit 1; done
 
 lint: .venv/dev
 	.venv/bin/ruff check .

@@ -9,10 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from experiments.bar import progress
+from experiments.check_command import replay_script
 from experiments.checks import check_of
 from experiments.command import Job, execute
 from reports.perfetto import parse_window
 from reports.table import print_summary
+from schedlab.errors import UsageError
+from schedlab.testing.script_file import is_script
 
 NS_PER_S = 1_000_000_000
 
@@ -31,6 +34,20 @@ def replay_on_terminal(
     Raises:
         SchedlabError: as `experiments.command.execute` does.
     """
+    trace = options.get("trace")
+    if trace is not None and is_script(Path(trace)):
+        others = [name for name, value in options.items() if name != "trace" and value is not None]
+        if (
+            others
+            or out is not None
+            or events
+            or not leap
+            or perfetto_window is not None
+            or check not in (None, "laws")
+        ):
+            raise UsageError(f"{trace} holds a whole run; give --check and no other flag")
+        replay_script(Path(trace), check=check is not None)
+        return False
     job = Job(
         options,
         out=out,

@@ -194,6 +194,21 @@ def memory(
         print_plan(Console(highlight=False, soft_wrap=True), document)
 
 
+@app.command()
+def check(
+    policy: str = typer.Argument(..., help="fifo, slai, an installed one, module:Class or file.py:Class."),
+    examples: int = typer.Option(None, help="Stop after so many.", show_default="1000"),
+    time: str = typer.Option(None, metavar="60s", help="Stop after so long instead."),
+    seed: int = typer.Option(0, help="Another one tries other examples."),
+    out: Path = typer.Option(None, help="Where a failure is saved.", show_default="FAIL-<policy>.json"),
+) -> None:
+    """Try to make a policy break a law; on failure, save and print the smallest example that was found."""
+    from experiments.check_command import check_on_terminal
+
+    if not check_on_terminal(policy, examples, time, seed, out):
+        raise typer.Exit(DEFECT_EXIT)
+
+
 def main() -> None:
     """Run the command and exit: 0 done, 2 bad input, 130 interrupted, 1 a law of the run does not hold."""
     sys.exit(_run())

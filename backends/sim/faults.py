@@ -7,7 +7,7 @@ different, and where a slow time begins or ends.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -69,6 +69,11 @@ class FaultyLinks(Links):
 
     def _permilles(self, kind: CopyKind, start_quanta: int) -> list[int]:
         return [slow.permille for slow in self._slow if kind in slow.kinds and _is_in(slow.window, start_quanta)]
+
+    def fail_next(self, kind: CopyKind) -> None:
+        """The next copy of that kind fails."""
+        self._failing.append((Numbers(Which((1,))), (kind,)))
+        self._counts.append(0)
 
     def _planned_error(self, op: CopyOp, end_quanta: int) -> str:
         error = ""
@@ -132,6 +137,11 @@ class FaultyDevice(SimDevice):
         if edge < len(self._edges) and pace.count > 1:
             pace = pace.truncated(pace.first_at_or_after(self._edges[edge]))
         return self._until_failure(pace)
+
+    def fail_now(self) -> None:
+        """The iteration under way that ends next fails, or the first of the next step."""
+        insort(self._failing_at, self.clock.now_quanta())
+        self.interrupt()
 
     def counts(self) -> dict[str, Any]:
         """What has gone wrong so far; `device_lost_s` is None while the device is there."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from math import inf
 from typing import Any
 
 from backends.sim.clock import SimClock
@@ -20,7 +22,7 @@ from backends.sim.shadow_kv import ShadowDevice
 from backends.sim.specs.hardware import find_hardware
 from backends.sim.specs.models import find_model
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import DeviceFacts
+from schedlab.device import CopyKind, DeviceFacts
 from schedlab.errors import UsageError
 from schedlab.pace import ns_to_quanta
 from schedlab.request import Prompt
@@ -30,11 +32,13 @@ from schedlab.testing.world import Cost, World
 class SimBench:
     """A scheduler on a simulated device."""
 
-    def __init__(self, clock: SimClock, world: World, device_class: type[SimDevice], *, leap: bool) -> None:
+    def __init__(
+        self, clock: SimClock, world: World, device_class: type[SimDevice], *, leap: bool, breakable: bool
+    ) -> None:
         self._clock = clock
         self._outputs = Lengths()
         self._process: SimProcess | None = None
-        self.device = device_of(clock, world, self._outputs, device_class)
+        self.device = device_of(clock, world, self._outputs, device_class, breakable=breakable)
         self.core = Scheduler(world.config, world.policy(world.config), self.device, leap=leap)
         if isinstance(self.device, ShadowDevice):
             self.device.attach(self.core)
@@ -45,6 +49,14 @@ class SimBench:
 
     def expect(self, request_id: int, output_tokens: int, following: Prompt | None = None) -> None:
         self._outputs.expect(request_id, output_tokens, following)
+
+    def fail_step(self) -> None:
+        assert isinstance(self.device, FaultyDevice)
+        self.device.fail_now()
+
+    def fail_copy(self, kind: CopyKind) -> None:
+        assert isinstance(self.device.links, FaultyLinks)
+        self.device.links.fail_next(kind)
 
     def start(self) -> None:
         self._process = SimProcess(self._clock, self.core, self.device)
@@ -62,11 +74,21 @@ class SimTestbed:
         self._device_class = device_class
         self.now_ns = self._clock.now_ns
 
-    def bench(self, world: World, *, leap: bool) -> SimBench:
-        return SimBench(self._clock, world, self._device_class, leap=leap)
+    def bench(self, world: World, *, leap: bool, breakable: bool = False) -> SimBench:
+        return SimBench(self._clock, world, self._device_class, leap=leap, breakable=breakable)
 
     def call_at(self, at_ns: int, action: Callable[[], None]) -> None:
         self._clock.at_ns(at_ns, lambda _: action())
+
+    @property
+    def is_idle(self) -> bool:
+        return self._clock.peek() == inf
+
+    def step(self) -> bool:
+        if self.is_idle:
+            return False
+        self._clock.step()
+        return True
 
     def run(self, until_ns: int | None = None) -> None:
         if until_ns is None:
@@ -75,8 +97,10 @@ class SimTestbed:
             self._clock.run(until=ns_to_quanta(until_ns))
 
 
-def device_of(clock: SimClock, world: World, outputs: Lengths, device_class: type[SimDevice]) -> SimDevice:
-    """The device of a world, its links and faults included."""
+def device_of(
+    clock: SimClock, world: World, outputs: Lengths, device_class: type[SimDevice], *, breakable: bool
+) -> SimDevice:
+    """The device of a world, its links and faults included; `breakable` = faults may be added while it runs."""
     cost = cost_of(world.cost)
     facts = DeviceFacts(
         "sim",
@@ -87,11 +111,18 @@ def device_of(clock: SimClock, world: World, outputs: Lengths, device_class: typ
         wants_dense_slots=world.wants_dense_slots,
     )
     specs = {**DEFAULT_LINKS, **{kind: LinkSpec(*spec) for kind, spec in world.links.items()}}
-    if world.faults.is_empty:
+    if world.faults.is_empty and not breakable:
         return device_class(clock, cost, outputs, facts, Links(clock, specs))
-    faulty: Any = type(f"Faulty{device_class.__name__}", (FaultyDevice, device_class), {})
-    device: SimDevice = faulty(clock, cost, outputs, facts, FaultyLinks(clock, specs, world.faults), world.faults)
+    kind: Any = device_class
+    device: SimDevice = _faulty(kind)(
+        clock, cost, outputs, facts, FaultyLinks(clock, specs, world.faults), world.faults
+    )
     return device
+
+
+@cache
+def _faulty(device_class: Any) -> Any:
+    return type(f"Faulty{device_class.__name__}", (FaultyDevice, device_class), {})
 
 
 def cost_of(cost: Cost) -> CostModel:

@@ -8,7 +8,8 @@ from schedlab.sequence import Sequence
 
 LEAF_FIRST = Law(
     "idle_blocks_go_leaf_first",
-    "The prefix cache gives up a block only after every block behind it in its texts, and never a held one.",
+    "The prefix cache gives up a block only after every block behind it in its texts, and never a held one; texts of "
+    "which a sliding window has let go are excused.",
     When.AUDIT,
     numbers=(54,),
 )
@@ -19,6 +20,12 @@ class Chain:
 
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
+        self._excused: set[int] = set()
+
+    def excuse(self, sequence: Sequence) -> None:
+        """If its window has slid: blocks of others behind what it hides lie idle and unfound until they are taken."""
+        if sequence.window is not None and sequence.window.start and sequence.keys:
+            self._excused.update(sequence.keys)
 
     def learn(self, sequence: Sequence) -> None:
         """The keys of a request that gives up its blocks."""
@@ -34,7 +41,7 @@ class Chain:
             if key is None or pool.references(block):
                 raise LEAF_FIRST.broken(f"block {block} is idle with key {key}, {pool.references(block)} hold it")
             parent = self._parents.get(key)
-            if parent is None:
+            if parent is None or parent in self._excused:
                 continue
             before = pool.lookup([parent], 1)
             if not before or place.get(before[0], len(idle)) < number:

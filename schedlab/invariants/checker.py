@@ -159,6 +159,9 @@ class Checker:
             self.prefill_tokens += chunk.num_tokens
         if event.decode_rows:
             self._decode(event)
+            if core.config.window_blocks and core.config.prefix_cache:
+                for row in event.batch.rows:
+                    self._chain.excuse(row)
 
     def on_first_token(self, event: FirstToken) -> None:
         track = self._follow(event.now_ns, event.sequence)

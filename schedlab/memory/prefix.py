@@ -24,7 +24,8 @@ class CachingBlockPool(BlockPool):
 
     Law: idle successors of an idle block lie before it in the list. It holds since whoever holds a block holds the
     blocks before it in the chain: `publish` replaces a late duplicate by the block that has the key already, and who
-    lets go of a beginning alone (a sliding window) hides it, and later the rest.
+    lets go of a beginning alone (a sliding window) hides it, and later the rest. What others left idle behind a hidden
+    block is found by nobody until somebody computes that block again; it is taken in its turn like any idle one.
     """
 
     __slots__ = ("_blocks", "_keys", "_namespaces", "_next", "_num_evicted", "_num_idle", "_previous", "version")

@@ -23,6 +23,9 @@ class Policy:
     """
 
     name = "custom"
+    # May a request wait for ever while others keep coming? `schedlab check` demands bounded waiting of all who do not
+    # say so, as a bound on how many later requests come in before it.
+    may_starve = False
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config

@@ -24,6 +24,8 @@ class Priority(StaticPolicy):
     """
 
     name = "priority"
+    # Aging bounds waiting in time, and not in how many pass meanwhile.
+    may_starve = True
 
     def __init__(self, config: SchedulerConfig, aging_per_s: float = 0.0, evict: bool = False) -> None:
         super().__init__(config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from enum import StrEnum
@@ -14,6 +14,7 @@ from schedlab.config import SchedulerConfig
 from schedlab.errors import UsageError
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
+from schedlab.policies.load import load
 from schedlab.policies.presets import Preset
 from schedlab.policies.priority import Priority
 from schedlab.policies.slai import Slai
@@ -23,24 +24,31 @@ GROUP = "schedlab.policies"
 
 
 def find_policy(name: str) -> type[Policy]:
-    """The policy class called `name`, built in or installed.
+    """The policy class called `name`: built in, installed, or at `module:Class` or `file.py:Class`.
 
     Raises:
-        UsageError: there is none, or what the entry point names is no policy.
+        UsageError: there is none, or what the name leads to is no policy.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
+    if ":" in name:
+        return _policy(name, name, lambda: load(name))
     installed = {point.name: point for point in entry_points(group=GROUP)}
     if name not in installed:
-        raise UsageError(f"no policy {name!r}; choose one of {', '.join(dict.fromkeys([*BUILT_IN, *installed]))}")
+        known = ", ".join(dict.fromkeys([*BUILT_IN, *installed]))
+        raise UsageError(f"no policy {name!r}; choose one of {known}, or give module:Class or file.py:Class")
+    return _policy(name, installed[name].value, installed[name].load)
+
+
+def _policy(name: str, place: str, loaded: Callable[[], Any]) -> type[Policy]:
     try:
-        found = installed[name].load()
+        found = loaded()
+    except UsageError:
+        raise
     except Exception as error:
-        raise UsageError(
-            f"policy {name!r}: {installed[name].value} cannot be loaded ({_told(error)}); mend it"
-        ) from error
+        raise UsageError(f"policy {name!r}: {place} cannot be loaded ({_told(error)}); mend it") from error
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise UsageError(f"policy {name!r}: {installed[name].value} is no subclass of schedlab.policies.base.Policy")
+        raise UsageError(f"policy {name!r}: {place} is no subclass of schedlab.policies.base.Policy")
     return found
 
 

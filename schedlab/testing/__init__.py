@@ -10,7 +10,9 @@
 `schedlab.testing.strategies` needs Hypothesis (`pip install 'schedlab[check]'`); nothing else here does.
 """
 
+from schedlab.testing.actions import Script, Stage, play
 from schedlab.testing.run import Ending, Node, Outcome, Sessions, alone, run
+from schedlab.testing.script_file import loads
 from schedlab.testing.testbed import Bench, Testbed, find_testbed
 from schedlab.testing.world import Cost, PolicyFactory, Reset, Session, Text, Turn, World, constant, roofline
 
@@ -22,8 +24,10 @@ __all__ = [
     "Outcome",
     "PolicyFactory",
     "Reset",
+    "Script",
     "Session",
     "Sessions",
+    "Stage",
     "Testbed",
     "Text",
     "Turn",
@@ -31,6 +35,8 @@ __all__ = [
     "alone",
     "constant",
     "find_testbed",
+    "loads",
+    "play",
     "roofline",
     "run",
 ]

@@ -19,6 +19,7 @@ class Moody(Policy):
     """
 
     name = "moody"
+    may_starve = True
 
     def __init__(self, config: SchedulerConfig, seed: int = 0) -> None:
         super().__init__(config)

@@ -8,11 +8,12 @@ from functools import partial
 from typing import NamedTuple
 
 from schedlab.core.plan import Plan
-from schedlab.errors import InvariantViolation, Stalled
+from schedlab.errors import Stalled
 from schedlab.events import Finished, Refused
 from schedlab.inbox import Cancel, Close, Delivery, ResetCache, Submit
 from schedlab.invariants import Checker
 from schedlab.request import FinishReason, Request
+from schedlab.testing.laws import EVERY_RUN_ENDS
 from schedlab.testing.testbed import Testbed, find_testbed
 from schedlab.testing.world import Session, Turn, World
 
@@ -50,10 +51,18 @@ class Node:
     A request's id is `TURN_IDS` x its session + its turn. Observers are added between making and `start`.
     """
 
-    def __init__(self, testbed: Testbed, world: World, *, leap: bool = True, checker: Checker | None = None) -> None:
+    def __init__(
+        self,
+        testbed: Testbed,
+        world: World,
+        *,
+        leap: bool = True,
+        checker: Checker | None = None,
+        breakable: bool = False,
+    ) -> None:
         self.testbed = testbed
         self.world = world
-        self.bench = testbed.bench(world, leap=leap)
+        self.bench = testbed.bench(world, leap=leap, breakable=breakable)
         self.core = self.bench.core
         self.checker = checker or Checker()
         self.checker.attach(self.core)
@@ -104,18 +113,28 @@ class Node:
         return Outcome(end, self.endings, self.checker.num_accepted, self.checker.num_finished)
 
 
-class Sessions:
-    """Delivers sessions to a node, each turn when the one before it has ended, and closes it behind the last."""
+class Sender:
+    """Delivers sessions to a node, each turn when the one before it has ended."""
 
-    def __init__(self, node: Node, sessions: tuple[Session, ...]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._sessions = sessions
-        self._left = sum(len(session.turns) for session in sessions)
+        self._sessions: list[Session] = []
+        self._left = 0
+        self._closes = False
         node.core.bus.add(self)
-        for index, session in enumerate(sessions):
-            node.testbed.call_at(session.arrival_ns, partial(self._submit, index, 0))
+
+    def send(self, session: Session) -> None:
+        """Its first turn arrives at `arrival_ns`, or now if that is past."""
+        index = len(self._sessions)
+        self._sessions.append(session)
+        self._left += len(session.turns)
+        self._node.testbed.call_at(session.arrival_ns, partial(self._submit, index, 0))
+
+    def close(self) -> None:
+        """No session will follow: the node is closed behind the last turn."""
+        self._closes = True
         if not self._left:
-            node.close()
+            self._node.close()
 
     def on_finished(self, event: Finished) -> None:
         self._ended(event.sequence.request_id)
@@ -133,8 +152,18 @@ class Sessions:
     def _submit(self, index: int, turn: int) -> None:
         self._node.submit(index * TURN_IDS + turn, self._sessions[index])
         self._left -= 1
-        if not self._left:
+        if self._closes and not self._left:
             self._node.close()
+
+
+class Sessions(Sender):
+    """Delivers these sessions and no others."""
+
+    def __init__(self, node: Node, sessions: tuple[Session, ...]) -> None:
+        super().__init__(node)
+        for session in sessions:
+            self.send(session)
+        self.close()
 
 
 def run(
@@ -207,7 +236,7 @@ def _bound_plans(core: object, most: int) -> None:
     def bounded() -> Plan:
         left[0] -= 1
         if left[0] < 0:
-            raise InvariantViolation(f"every_run_ends: {most} plans and no end")
+            raise EVERY_RUN_ENDS.broken(f"{most} plans and no end")
         return plan()
 
     setattr(core, "plan", bounded)  # noqa: B010 - the driver calls it by this name

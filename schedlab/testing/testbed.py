@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from schedlab.core.scheduler import Scheduler
+from schedlab.device import CopyKind
 from schedlab.errors import UsageError
 from schedlab.request import Prompt
 from schedlab.testing.world import World
@@ -29,6 +30,14 @@ class Bench(Protocol):
         """Has the scheduler shut down?"""
         ...
 
+    def fail_step(self) -> None:
+        """The step under way fails, or the next one; only of a breakable bench."""
+        ...
+
+    def fail_copy(self, kind: CopyKind) -> None:
+        """The next copy on that link fails; only of a breakable bench."""
+        ...
+
     def expect(self, request_id: int, output_tokens: int, following: Prompt | None = None) -> None:
         """The request's output will have so many tokens; `following` is its session's next prompt, if known."""
         ...
@@ -39,9 +48,9 @@ class Bench(Protocol):
 
 
 class Testbed(Protocol):
-    """A clock that all of its benches share. It stands still but in `run`."""
+    """A clock that all of its benches share. It stands still but in `run` and `step`."""
 
-    def bench(self, world: World, *, leap: bool) -> Bench:
+    def bench(self, world: World, *, leap: bool, breakable: bool = False) -> Bench:
         """The scheduler and the device of a world; its sessions are the caller's to deliver."""
         ...
 
@@ -49,6 +58,15 @@ class Testbed(Protocol):
 
     def call_at(self, at_ns: int, action: Callable[[], None]) -> None:
         """Do something at a time, or at this instant if it is past."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing due any more?"""
+        ...
+
+    def step(self) -> bool:
+        """Let the next thing happen that is due; False if nothing is. Errors come out of it as out of `run`."""
         ...
 
     def run(self, until_ns: int | None = None) -> None:

@@ -59,14 +59,14 @@ def pressed_worlds(draw: st.DrawFn, policy: PolicyFactory | None = None) -> Worl
     config = draw(configs(hybrid=hybrid))
     cost, unit_ns = draw(costs())
     hash_block_tokens = draw(trace_blocks(config.block_size))
-    arrivals = draw(crowds(unit_ns, hash_block_tokens))
-    arrivals += draw(st.lists(chats(unit_ns, hash_block_tokens), max_size=3).map(tuple))
+    crowd = draw(crowds(unit_ns, hash_block_tokens))
+    arrivals = crowd + draw(st.lists(chats(unit_ns, hash_block_tokens), max_size=3).map(tuple))
     block_bytes = GIB // draw(st.integers(1, 30))
     return World(
         config,
         policy or draw(policies(config, unit_ns)),
         cost,
-        draw(_tight_pools(arrivals, config.block_size)),
+        draw(_tight_pools(draw(st.sampled_from((crowd, crowd, arrivals))), config.block_size)),
         arrivals,
         block_bytes,
         draw(links(block_bytes, unit_ns)),

@@ -1,0 +1,196 @@
+"""`schedlab check` on a terminal, and `schedlab replay` of what it saved."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from experiments.values import duration_ns
+from schedlab.errors import UsageError
+from schedlab.invariants import laws
+from schedlab.policies.registry import find_policy
+from schedlab.testing.actions import Stage, play
+from schedlab.testing.coverage import DECISIONS, MOVES
+from schedlab.testing.laws import TESTING_LAWS
+from schedlab.testing.script_file import dumps, read
+from schedlab.testing.ticks import Ticks
+
+if TYPE_CHECKING:
+    from schedlab.testing.check import Report, Show
+
+
+class Shower(Protocol):
+    """Is told how far a check has come."""
+
+    def __call__(self, now: Show, /) -> None: ...
+
+
+DEFAULT_EXAMPLES = 1000
+MOST_EXAMPLES = 10_000_000
+SECONDS_BETWEEN_LINES = 5.0
+NS_PER_S = 1_000_000_000
+
+
+def check_on_terminal(name: str, examples: int | None, time: str | None, seed: int, out: Path | None) -> bool:
+    """Try to break a policy; print a certificate, or what broke with a file that shows it again. True if all held.
+
+    Raises:
+        UsageError: there is no such policy, it cannot be made, or the flags contradict one another.
+    """
+    if examples is not None and time is not None:
+        raise UsageError("--examples and --time both say when to stop; give one of them")
+    if examples is not None and not 1 <= examples <= MOST_EXAMPLES:
+        raise UsageError(f"--examples is {examples}; give a number from 1 to {MOST_EXAMPLES}")
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}; give 0 or more")
+    time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
+    policy = find_policy(name)
+    _need_hypothesis()
+    from schedlab.testing.check import check_policy
+
+    total = None if time_s is not None else examples or DEFAULT_EXAMPLES
+    with _progress(total, time_s) as show:
+        report = check_policy(policy, examples=total, time_s=time_s, seed_of=seed, show=show)
+    console = Console(highlight=False, soft_wrap=True)
+    if report.error is None:
+        _print_certificate(console, name, report)
+        return True
+    _print_failure(console, name, report, out or Path(f"FAIL-{_plain(policy.name)}.json"))
+    return False
+
+
+def replay_script(path: Path, *, check: bool) -> None:
+    """Run a saved script again and print it tick by tick.
+
+    Raises:
+        UsageError: it is no script, or its policy cannot be found.
+        InvariantViolation: the law that it breaks.
+    """
+    if not check:
+        raise UsageError(f"{path} shows how a law breaks; add --check")
+    script = read(path)
+    ticks: list[Ticks] = []
+
+    def watch(stage: Stage) -> None:
+        ticks.append(Ticks(stage.core))
+
+    try:
+        play(script, watch=watch)
+    finally:
+        if ticks:
+            _print_ticks(Console(highlight=False), ticks[0])
+    print("every law holds: the policy is mended, or no longer the one that was checked")
+
+
+def _need_hypothesis() -> None:
+    if find_spec("hypothesis") is None:
+        raise UsageError("schedlab check makes its examples with Hypothesis: pip install 'schedlab[check]'")
+
+
+def _print_certificate(console: Console, name: str, report: Report) -> None:
+    from schedlab.testing.check import versions
+
+    tally, every = report.tally, len(laws()) + len(TESTING_LAWS)
+    moves = sum(tally.coverage.moves[move] > 0 for move in MOVES)
+    decisions = sum(tally.coverage.decisions[decision] > 0 for decision in DECISIONS)
+    policy = find_policy(name)
+    rows = {
+        "policy": name,
+        "laws held": f"{every - policy.may_starve}{', waiting has no bound (may_starve)' if policy.may_starve else ''}",
+        "examples": f"{tally.num_examples:,}",
+        "actions": f"{tally.num_rules:,}",
+        "ticks": f"{tally.num_ticks:,}",
+        "states reached": f"{tally.coverage.num_states} of 7",
+        "life-cycle moves": f"{moves} of {len(MOVES)}",
+        "scheduler decisions": f"{decisions} of {len(DECISIONS)}",
+        "not reached": ", ".join(tally.coverage.missing) or "nothing",
+        "seed": str(report.seed),
+        "versions": ", ".join(f"{package} {number}" for package, number in versions().items()),
+        "time": f"{report.wall_s:.1f} s",
+    }
+    table = Table("no law broke", "", show_header=True, box=None)
+    for title, value in rows.items():
+        table.add_row(title, value)
+    console.print(table)
+
+
+def _print_failure(console: Console, name: str, report: Report, path: Path) -> None:
+    error, script = report.error, report.script
+    assert error is not None and script is not None
+    law = error.law.name if error.law is not None else ""
+    console.print(f"a law broke: {error}", markup=False)
+    text = dumps(script, name, law)
+    path.write_text(text, "utf-8")
+    tally = report.tally
+    console.print(
+        f"found and made smaller in {tally.num_examples:,} examples, {report.wall_s:.1f} s; seed {report.seed}; "
+        f"{len(script.actions)} actions are left",
+        markup=False,
+    )
+    console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
+    console.print("a regression test:\n", markup=False)
+    console.print(_test_of(name, law, text), markup=False)
+
+
+def _test_of(name: str, law: str, text: str) -> str:
+    return (
+        "from schedlab.policies.registry import find_policy\n"
+        "from schedlab.testing import loads, play\n\n\n"
+        f"def test_{_plain(find_policy(name).name)}_keeps_{law or 'every_law'}():\n"
+        f"    play(loads(SCRIPT, find_policy({name!r})))\n\n\n"
+        f'SCRIPT = r"""\n{text}"""'
+    )
+
+
+def _print_ticks(console: Console, ticks: Ticks) -> None:
+    table = Table("tick", "ns", "what happened", "who holds what: computed/known [blocks]", "free")
+    for row in ticks.finish():
+        table.add_row(str(row.number), f"{row.now_ns:,}", row.happened, row.holders, str(row.free_blocks))
+    console.print(table)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name).strip("_") or "policy"
+
+
+@contextmanager
+def _progress(total: int | None, time_s: float | None) -> Iterator[Shower]:
+    """A bar on a terminal, a line every few seconds elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("check"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with RichProgress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("check", total=total or time_s, figures="")
+
+        def show(now: Show) -> None:
+            done = now.num_examples if total is not None else now.wall_s
+            bar.update(task, completed=done, figures=_figures(now))
+
+        yield show
+
+
+def _figures(now: Show) -> str:
+    of = f" of {now.total:,}" if now.total else ""
+    return f"{now.num_examples:,}{of} examples, {now.num_rules:,} actions, {now.wall_s:.0f} s"
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._next_s = 2.0
+
+    def __call__(self, now: Show) -> None:
+        if now.wall_s >= self._next_s:
+            self._next_s = now.wall_s + SECONDS_BETWEEN_LINES
+            print(f"check: {_figures(now)}", file=sys.stderr)

@@ -1,0 +1,31 @@
+"""Laws that the test machine adds to those of `schedlab.invariants`: liveness, and that a policy answers at all."""
+
+from __future__ import annotations
+
+from schedlab.law import Law, When
+
+EVERY_RUN_ENDS = Law(
+    "every_run_ends", "When nothing more comes, every request ends and the scheduler shuts down.", When.TICK
+)
+PROGRESS = Law(
+    "somebody_gets_further",
+    "Some request gets further than ever before within 32 ticks and two more for each token of those that live.",
+    When.TICK,
+)
+SOMETHING_IS_DUE = Law(
+    "something_is_due",
+    "While a request lives, something is due that lets it go on: a step, a copy, or a time.",
+    When.TICK,
+)
+BOUNDED_WAITING = Law(
+    "waiting_is_bounded",
+    "Requests that came later pass one that gets no further only so often, unless the policy says that it may starve.",
+    When.EVENT,
+)
+POLICY_ANSWERS = Law(
+    "the_policy_answers", "The policy answers every question, and the scheduler can use the answer.", When.CALL
+)
+SAME_INPUT = Law(
+    "same_input_same_decisions", "The same requests at the same times are decided the same way.", When.CALL
+)
+TESTING_LAWS = (EVERY_RUN_ENDS, PROGRESS, SOMETHING_IS_DUE, BOUNDED_WAITING, POLICY_ANSWERS, SAME_INPUT)

@@ -1,0 +1,121 @@
+"""`schedlab check`: exit codes, the file that a failure leaves, and what the command says of wrong use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.replay_helpers import Ended, schedlab
+
+STARVES = """
+from schedlab.policies.base import StaticPolicy
+
+
+class Shortest(StaticPolicy):
+    name = "shortest"
+
+    def key(self, request):
+        return request.prompt.num_tokens
+"""
+MENDED = STARVES.replace("num_tokens", "num_tokens * 100_000_000 + request.arrival_ns")
+
+Patch = pytest.MonkeyPatch
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("schedlab.testing.check.SHRINK_S", 1.0)
+    (tmp_path / "mine.py").write_text(STARVES)
+    return tmp_path
+
+
+def test_broken_shown_again_and_mended(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    found = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
+    assert found.code == 1
+    assert "a law broke: waiting_is_bounded" in found.out and "def test_shortest_keeps_waiting_is_bounded" in found.out
+    again = schedlab(monkeypatch, capsys, "replay", "FAIL-shortest.json", "--check")
+    assert again.code == 1
+    assert "who holds" in again.out and "waiting_is_bounded" in again.err
+    (folder / "mine.py").write_text(MENDED)
+    mended = schedlab(monkeypatch, capsys, "replay", "FAIL-shortest.json", "--check")
+    assert (mended.code, "every law holds" in mended.out) == (0, True)
+
+
+def test_the_regression_test_that_is_printed_fails_until_the_policy_is_mended(
+    folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    found = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
+    code = found.out[found.out.index("from schedlab.policies.registry") :]
+    with pytest.raises(Exception, match="waiting_is_bounded"):
+        _run_test(code)
+    (folder / "mine.py").write_text(MENDED)
+    _run_test(code)
+
+
+def _run_test(code: str) -> None:
+    names: dict[str, object] = {}
+    exec(code, names)
+    (test,) = [value for name, value in names.items() if name.startswith("test_") and callable(value)]
+    test()
+
+
+def test_a_certificate_says_what_was_tried(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys, "check", "fifo", "--examples", 40, "--seed", 3)
+    assert ended.code == 0
+    for title in (
+        "laws held",
+        "examples",
+        "ticks",
+        "states reached",
+        "life-cycle moves",
+        "scheduler decisions",
+        "seed",
+    ):
+        assert title in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "nobody"), "no policy 'nobody'"),
+        (("check", "none.py:Any"), "none.py: no such file"),
+        (("check", "mine.py:Any"), "its classes: StaticPolicy, Shortest"),
+        (("check", "no_such_module:Any"), "no module 'no_such_module'"),
+        (("check", "json:dumps"), "no subclass of"),
+        (("check", "fifo", "--examples", "0"), "--examples is 0"),
+        (("check", "fifo", "--examples", "5", "--time", "1s"), "give one of them"),
+        (("check", "fifo", "--time", "soon"), "'soon' is no duration"),
+        (("check", "fifo", "--seed", "-1"), "--seed is -1"),
+    ],
+)
+def test_wrong_use_is_told(
+    arguments: tuple[str, ...], said: str, folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    ended: Ended = schedlab(monkeypatch, capsys, *arguments)
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"policy": "nobody"}, "no policy 'nobody'"),
+        ({"world": {}}, "world lacks 'config'"),
+        ({"actions": [{"do": "Jump"}]}, "'Jump' is none of Submit, Cancel"),
+        ({"actions": [{"do": "Tick", "ticks": "many"}]}, "'many' is no int"),
+        ({"schedlab_check": 2}, "not what `schedlab check` saves"),
+    ],
+)
+def test_a_damaged_file_is_told(
+    change: dict[str, object], said: str, folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    world = {"config": {}, "cost": {"name": "constant", "parameters": {"step_ns": 1000}}, "num_blocks": 4}
+    document = {"schedlab_check": 1, "policy": "fifo", "world": world, "actions": [], **change}
+    (folder / "F.json").write_text(json.dumps(document))
+    ended = schedlab(monkeypatch, capsys, "replay", "F.json", "--check")
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+    with_flags = schedlab(monkeypatch, capsys, "replay", "F.json", "--check", "--tp", "2")
+    assert with_flags.code == 2
