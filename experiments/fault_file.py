@@ -76,7 +76,9 @@ def read_plan(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(_MOST_BYTES + 1)
         content = tomllib.loads(raw.decode()) if len(raw) <= _MOST_BYTES else None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise UsageError(f"--faults {path}: cannot be read: {error.strerror}; give a file with a fault plan") from None
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--faults {path}: not readable as TOML ({error}); give a file with a fault plan") from None
     if content is None:
         raise UsageError(f"--faults {path}: more than {_MOST_BYTES:,} bytes; let a chance draw so many faults")

@@ -79,8 +79,8 @@ def _about_faults(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
             f"then ended with an error, and {unsent:,} rows of the trace were never sent"
         )
     yield (
-        f"faults were injected: {faults['failed_steps']:,} steps failed, {faults['slow_steps']:,} were slow, "
-        f"{faults['failed_copies']:,} copies failed, {faults['slow_copies']:,} were slow, "
+        f"faults were injected: {faults['failed_steps']:,} steps failed, {faults['slow_steps']:,} took longer, "
+        f"{faults['failed_copies']:,} copies failed, {faults['slow_copies']:,} took longer, "
         f"{faults['departures']:,} clients left"
     )
 

@@ -6,6 +6,7 @@ import io
 import signal
 import sys
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import typer
 from schedlab.errors import InvariantViolation, SchedlabError
 from traces.commands import app as trace_app
 
+CHECKS = ("laws", "shadow")
 USAGE_EXIT, DEFECT_EXIT, INTERRUPT_EXIT = 2, 1, 130
 # The base of every complaint about flags, whichever package the installed typer takes it from.
 FlagError: Any = typer.BadParameter.__mro__[2]
@@ -238,8 +240,14 @@ def _run() -> int:
 
 
 def _spelt_out(arguments: list[str]) -> list[str]:
-    """A bare `--check` means the laws; what follows it is an argument of its own."""
-    return ["--check=laws" if argument == "--check" else argument for argument in arguments]
+    """A bare `--check` means the laws; what follows it is an argument of its own, unless it names a check."""
+    spelt: list[str] = []
+    for before, argument in pairwise(["", *arguments]):
+        if before == "--check" and argument in CHECKS:
+            spelt[-1] = f"--check={argument}"
+        else:
+            spelt.append("--check=laws" if argument == "--check" else argument)
+    return spelt
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from schedlab import cli
 from schedlab.errors import InvariantViolation, Stalled
 from tests.unit.replay_helpers import HEADER, schedlab, small_trace, write_trace
 
@@ -159,3 +162,22 @@ def test_help_needs_no_command(monkeypatch: MonkeyPatch, capsys: Capture) -> Non
 def test_the_version_is_the_installed_one(monkeypatch: MonkeyPatch, capsys: Capture) -> None:
     ended = schedlab(monkeypatch, capsys, "--version")
     assert (ended.code, ended.out, ended.err) == (0, f"schedlab {version('schedlab')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelt"),
+    [
+        (["--check"], ["--check=laws"]),
+        (["--check", "t.csv"], ["--check=laws", "t.csv"]),
+        (["--check", "shadow", "t.csv"], ["--check=shadow", "t.csv"]),
+        (["--check=laws", "shadow"], ["--check=laws", "shadow"]),
+        (["t.csv", "--check", "laws"], ["t.csv", "--check=laws"]),
+    ],
+)
+def test_a_check_may_be_named_or_not(typed: list[str], spelt: list[str]) -> None:
+    assert cli._spelt_out(typed) == spelt
+
+
+def test_the_package_is_the_command() -> None:
+    ended = subprocess.run([sys.executable, "-m", "schedlab", "--help"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and "replay" in ended.stdout
