@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # Every owner of a seat is looked at once per so many owners that a tick has earned, so always while they are no more.
 SWEPT_PER_TICK = 8
 # The full audit of blocks and queues runs once per this many (blocks + live sequences) a tick has earned.
-AUDITED_PER_TICK = 64
+AUDITED_PER_TICK = 16
 
 
 class Checker:
