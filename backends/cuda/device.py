@@ -117,11 +117,8 @@ class CudaDevice:
         if ticket.fault is not None or packed is None or sampled is None:
             return StepResult(1, pace, [], fault=ticket.fault)
         self._ns_per_token = elapsed_ns / len(packed.inputs.token_ids)
-        named = dict(zip(packed.sequences, tokens, strict=True))
-        for sequence, token in named.items():
-            if sequence.max_outputs:
-                self.histories.of(sequence).append(token)
-        newest = {sequence.request_id: token for sequence, token in named.items()}
+        self.histories.append(packed.sequences, tokens)
+        newest = dict(zip([sequence.request_id for sequence in packed.sequences], tokens, strict=True))
         return StepResult(1, pace, [], tokens=newest, logprobs=sampled.logprobs)
 
     def copy(self, op: CopyOp) -> CopyTicket:
@@ -187,7 +184,8 @@ class CudaDevice:
         if ticket.readback is not None:
             ticket.readback.synchronize()
         assert ticket.host_tokens is not None
-        return [int(token) for token in ticket.host_tokens.tolist()]
+        tokens: list[int] = ticket.host_tokens.tolist()
+        return tokens
 
     def _fault(self, error: Exception) -> DeviceFault:
         """Out of memory and the like hit one step; an error of the accelerator itself means that it is lost."""

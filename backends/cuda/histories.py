@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,31 +16,29 @@ Tokens = NDArray[np.int64]
 
 
 class History:
-    """Known tokens of one request, in a buffer that grows by doubling."""
+    """Known tokens of one request: its prompt, and what was sampled since."""
 
-    __slots__ = ("_buffer", "_keys", "num_tokens")
+    __slots__ = ("_keys", "outputs", "prompt")
 
     def __init__(self, prompt: Tokens) -> None:
-        self._buffer = prompt.copy()
-        self.num_tokens = len(prompt)
+        self.prompt = prompt
+        self.outputs: list[int] = []
         self._keys: tuple[int, list[int]] = (0, [])
 
-    def append(self, token: int) -> None:
-        if self.num_tokens == len(self._buffer):
-            self._buffer = np.concatenate((self._buffer, np.empty_like(self._buffer)))
-        self._buffer[self.num_tokens] = token
-        self.num_tokens += 1
-
     def known(self, start: int, end: int) -> Tokens:
-        """Tokens at positions `start` .. `end - 1`, a view."""
-        assert end <= self.num_tokens
-        return self._buffer[start:end]
+        """Tokens at positions `start` .. `end - 1`."""
+        num_prompt_tokens = len(self.prompt)
+        assert end <= num_prompt_tokens + len(self.outputs)
+        if end <= num_prompt_tokens:
+            return self.prompt[start:end]
+        outputs = self.outputs[max(0, start - num_prompt_tokens) : end - num_prompt_tokens]
+        return np.concatenate((self.prompt[start:], np.asarray(outputs, np.int64)))
 
     def keys(self, first: int, last: int, block_size: int) -> list[int]:
         """Chained keys of blocks `first` .. `last - 1`, as far as they are full."""
         size, keys = self._keys
         if size != block_size or len(keys) < last:
-            keys = chained_keys(self._buffer[: self.num_tokens].tolist(), block_size)
+            keys = chained_keys([*self.prompt.tolist(), *self.outputs], block_size)
             self._keys = (block_size, keys)
         return keys[first:last]
 
@@ -57,6 +57,13 @@ class Histories:
             history = History(prompt_tokens(sequence.request.prompt, self._vocab, sequence.request_id))
             self._live[sequence.request_id] = history
         return history
+
+    def append(self, sequences: Iterable[Sequence], tokens: Iterable[int]) -> None:
+        """Each of these has sampled one more token, but those that want none."""
+        live = self._live
+        for sequence, token in zip(sequences, tokens, strict=True):
+            if sequence.max_outputs:
+                live[sequence.request_id].outputs.append(token)
 
     def forget(self, request_id: int) -> None:
         self._live.pop(request_id, None)

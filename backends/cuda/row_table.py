@@ -31,6 +31,8 @@ class RowTable:
         self.top_ps: NDArray[np.float32] = np.ones(num_slots, np.float32)
         self.min_ps: NDArray[np.float32] = np.zeros(num_slots, np.float32)
         self.seeds: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.min_tokens: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.wants_logprobs: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.last_tokens: Tensor = torch.zeros(num_slots, dtype=torch.int64, device=device)
 
     def welcome(self, sequence: Sequence) -> None:
@@ -42,6 +44,8 @@ class RowTable:
         self.top_ps[slot] = sampling.top_p
         self.min_ps[slot] = sampling.min_p
         self.seeds[slot] = sampling.seed % (1 << _SEED_BITS)
+        self.min_tokens[slot] = sampling.min_tokens
+        self.wants_logprobs[slot] = sampling.logprobs is not None
 
     def join(self, sequence: Sequence, newest: int) -> None:
         """A sequence is in the decode batch, its newest token not computed yet."""
@@ -60,9 +64,6 @@ class RowTable:
 
     def move(self, source: int, target: int) -> None:
         """What is kept in slot `source` is kept in `target` from now on."""
-        for array in (self.block_tables, self.base_lengths, self.num_prompt_tokens, self.temperatures, self.top_ks):
-            array[target] = array[source]
-        for floats in (self.top_ps, self.min_ps):
-            floats[target] = floats[source]
-        self.seeds[target] = self.seeds[source]
-        self.last_tokens[target] = self.last_tokens[source]
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray | Tensor):
+                array[target] = array[source]

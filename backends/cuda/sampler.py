@@ -32,8 +32,9 @@ class Sampler:
 
     def sample(self, packed: PackedStep, logits: Tensor) -> Sampled:
         """A token for each row of `logits` [n, vocab]."""
-        allowed = _without_early_ends(packed, logits)
         slots, rows = packed.slots, self._rows
+        early = np.flatnonzero(packed.output_indices + 1 < rows.min_tokens[slots])
+        allowed = _without_ends(packed.sequences, logits, early.tolist()) if len(early) else logits
         if not rows.temperatures[slots].any():
             tokens = sampling.greedy(allowed)
         else:
@@ -46,42 +47,31 @@ class Sampler:
                 self._tensor(rows.min_ps[slots]),
                 draws,
             )
-        return Sampled(tokens, _logprobs(packed.sequences, logits, tokens))
+        wanted = np.flatnonzero(rows.wants_logprobs[slots]).tolist()
+        return Sampled(tokens, _logprobs(packed.sequences, wanted, logits, tokens) if wanted else None)
 
     def _tensor(self, array: NDArray[np.int64] | NDArray[np.float32]) -> Tensor:
         return torch.from_numpy(array).to(self._device)
 
 
-def _without_early_ends(packed: PackedStep, logits: Tensor) -> Tensor:
-    """Rows that may not end yet cannot sample what would end them."""
-    for row, sequence in enumerate(packed.sequences):
-        sampling_params = sequence.request.sampling
-        if packed.output_indices[row] + 1 < sampling_params.min_tokens:
-            eos = () if sampling_params.ignore_eos else sampling_params.eos_token_ids
-            ends = [*eos, *sampling_params.stop_token_ids]
-            logits = logits.clone()
-            logits[row, ends] = float("-inf")
-    return logits
+def _without_ends(sequences: list[Sequence], logits: Tensor, rows: list[int]) -> Tensor:
+    """These rows may not end yet, so they cannot sample what would end them."""
+    allowed = logits.clone()
+    for row in rows:
+        sampling_params = sequences[row].request.sampling
+        eos = () if sampling_params.ignore_eos else sampling_params.eos_token_ids
+        allowed[row, [*eos, *sampling_params.stop_token_ids]] = float("-inf")
+    return allowed
 
 
-def _logprobs(sequences: list[Sequence], logits: Tensor, tokens: Tensor) -> dict[int, TokenLogprobs] | None:
-    wanted = {row: sequence for row, sequence in enumerate(sequences) if sequence.request.sampling.logprobs is not None}
-    if not wanted:
-        return None
-    rows = list(wanted)
-    most = max(sequence.request.sampling.logprobs or 0 for sequence in wanted.values())
-    found = sampling.logprobs(logits[rows], tokens[rows], most)
-    columns = zip(
-        wanted.values(),
-        found.chosen.tolist(),
-        found.rank.tolist(),
-        found.top_ids.tolist(),
-        found.top.tolist(),
-        strict=True,
-    )
+def _logprobs(sequences: list[Sequence], rows: list[int], logits: Tensor, tokens: Tensor) -> dict[int, TokenLogprobs]:
+    """Of these rows, by request id."""
+    counts = [sequences[row].request.sampling.logprobs or 0 for row in rows]
+    found = sampling.logprobs(logits[rows], tokens[rows], max(counts))
+    columns = (found.chosen, found.rank, found.top_ids, found.top)
     return {
-        sequence.request_id: TokenLogprobs(
-            chosen, rank, tuple(zip(ids, values, strict=True))[: sequence.request.sampling.logprobs]
+        sequences[row].request_id: TokenLogprobs(chosen, rank, tuple(zip(ids, values, strict=True))[:count])
+        for row, count, chosen, rank, ids, values in zip(
+            rows, counts, *(column.tolist() for column in columns), strict=True
         )
-        for sequence, chosen, rank, ids, values in columns
     }

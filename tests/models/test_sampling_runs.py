@@ -77,3 +77,12 @@ def test_a_prompt_of_no_outputs_gives_none(pair: Pair) -> None:
 def test_parameters_without_meaning_are_refused(field: str, value: float) -> None:
     with pytest.raises(UsageError, match=f"{field} is {value}"):
         SamplingParams(**{field: value})
+
+
+def test_what_a_slot_keeps_moves_with_its_sequence(pair: Pair) -> None:
+    _, ours = pair("qwen3")
+    rows = run(ours, [request(0, prompts(1)[0], 4, seed=5, temperature=0.5, min_tokens=2)]).device.rows
+    kept = {name: rows.__dict__[name][0].tolist() for name in vars(rows) if hasattr(rows.__dict__[name], "tolist")}
+    rows.move(0, 3)
+    moved = {name: rows.__dict__[name][3].tolist() for name in kept}
+    assert moved == kept and kept["seeds"] == 5 and kept["min_tokens"] == 2
