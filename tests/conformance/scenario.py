@@ -153,6 +153,7 @@ SAMPLING = {
     "stop": "stop_token_ids",
     "min_tokens": "min_tokens",
     "ignore_eos": "ignore_eos",
+    "seed": "seed",
 }
 
 

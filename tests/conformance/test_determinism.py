@@ -39,21 +39,36 @@ def write_log(log: Path, count: int, setup: dict[str, Any] | None = None, ids: l
     assert recorder.preempted
 
 
+class Naps:
+    """50 ms of real time at the first call and at every twentieth one after it."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+
+    def take(self) -> None:
+        if self.num_calls % 20 == 0:
+            time.sleep(0.05)
+        self.num_calls += 1
+
+
 class Sleepy(Priority):
-    """Takes real time over every decision, which must not be seen."""
+    """Takes real time over some decisions, which must not be seen."""
 
     name = "sleepy"
+    naps = Naps()
 
     def admit(self, view: View, sequence: Sequence) -> bool:
-        time.sleep(0.002)
+        self.naps.take()
         return super().admit(view, sequence)
 
 
 class SlowToTell(Constant):
-    """Takes real time to say how long a step with chunks lasts."""
+    """Takes real time to say how long some steps with chunks last."""
+
+    naps = Naps()
 
     def step_quanta(self, *arguments: Any) -> int:
-        time.sleep(0.002)
+        self.naps.take()
         return super().step_quanta(*arguments)
 
 
@@ -62,7 +77,20 @@ def test_d01_real_time_does_not_get_into_simulated_time(tmp_path: Path, monkeypa
     monkeypatch.setitem(POLICIES, Sleepy.name, Sleepy)
     monkeypatch.setattr(harness, "Constant", SlowToTell)
     write_log(tmp_path / "slow.jsonl", 100, {**SETUP, "policy": "sleepy"})
+    assert Sleepy.naps.num_calls > 100 and SlowToTell.naps.num_calls > 20
     assert (tmp_path / "slow.jsonl").read_bytes() == (tmp_path / "normal.jsonl").read_bytes()
+
+
+def test_d01_a_busy_machine_changes_nothing(tmp_path: Path) -> None:
+    write_log(tmp_path / "normal.jsonl", 100)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        write_log(tmp_path / "busy.jsonl", 100)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert (tmp_path / "busy.jsonl").read_bytes() == (tmp_path / "normal.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "2"])

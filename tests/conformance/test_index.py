@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conformance.scenario import FOLDER, cases, files
+from tests.conformance.waiting import INDEX, MISSING, waiting
+from tests.conformance.waiting import main as waiting_list
 from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]
-INDEX: dict[str, Any] = tomllib.loads(Path(__file__).with_name("index.toml").read_text(encoding="utf-8"))
 
 
 def test_every_scenario_is_somewhere_and_nothing_else_is() -> None:
@@ -31,6 +30,27 @@ def test_a_file_says_which_scenario_it_is_and_every_case_runs_or_waits() -> None
         assert len({case.name for case in own}) == len(own)
         for case in own:
             assert bool(case.waits_for) != bool(case.expect), f"{case.label} neither expects nor waits, or does both"
+
+
+def test_every_wait_is_for_a_missing_feature_of_the_index_and_none_is_listed_for_nobody() -> None:
+    assert list(waiting()) == list(MISSING)
+    assert all(waiting().values()), "a feature that nobody waits for is in the list"
+
+
+@pytest.mark.parametrize("feature", MISSING)
+def test_nobody_waits_for_a_feature_that_exists(feature: str) -> None:
+    place, waiters = MISSING[feature]["comes_with"], " ".join(waiting()[feature])
+    path, _, words = place.partition("::")
+    file = ROOT / path
+    exists = file.exists() and (not words or words in file.read_text(encoding="utf-8"))
+    assert not exists, f"{place} exists: write {waiters} and take {feature!r} out of index.toml"
+
+
+def test_the_printed_list_names_each_feature_and_all_its_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting_list()
+    printed = capsys.readouterr().out
+    for feature, labels in waiting().items():
+        assert f"{feature}: {MISSING[feature]['what']}\n    {' '.join(labels)}\n" in printed
 
 
 @pytest.mark.parametrize("scenario", INDEX["tested"])

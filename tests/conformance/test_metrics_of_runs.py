@@ -1,4 +1,4 @@
-"""M01, M05 and M10: figures of runs with evictions, aborts and empty outputs stay figures."""
+"""S46, M01, M05 and M10: figures of runs with evictions, aborts and empty outputs stay figures."""
 
 from __future__ import annotations
 
@@ -106,6 +106,18 @@ def test_m01_an_id_in_use_is_refused_and_counted_so() -> None:
         "unfinished": 0,
         "finished": {"stop": 0, "length": 3, "timeout": 0, "cancelled": 0, "error": 0},
     }
+
+
+@pytest.mark.parametrize(("name", "rate"), [("no_aging", 0.0), ("aging", 0.1)])
+def test_s46_the_order_is_that_of_a_full_sort_and_the_longest_wait_is_a_figure(name: str, rate: float) -> None:
+    """vllm-project/vllm#20608. The key is priority + rate x arrival, then arrival; nobody's class is rewritten."""
+    (case,) = [case for case in cases(FOLDER / "part1" / "S46.toml") if case.name == name]
+    recorder, summary, *_ = _measured(case)
+    by_key = sorted(case.asks, key=lambda one: (one.request.priority + rate * one.at_ns / 1e9, one.at_ns))
+    # Who comes first is alone; all others have come when their turn does.
+    assert recorder.starts == [one.name for one in by_key]
+    assert [one.request.priority for one in case.asks if one.name == "L"] == [9]
+    assert summary["queue_ms"]["max"] == (90_000 if rate else 300_000)
 
 
 def test_m05_an_eviction_adds_no_gaps() -> None:

@@ -1,11 +1,17 @@
-"""S19, F.68 and I.91: a key says which tokens and which namespace, and nothing about how they were computed."""
+"""S19, F.68, G.79 and I.91: a key says which tokens and which namespace, and nothing about how they were computed."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import Prompt
+from schedlab.token_keys import chained_keys
 from tests.conformance import harness
 from tests.conformance.made import ask, made_case
 from tests.conformance.scenario import Ask
@@ -40,6 +46,20 @@ def test_068_a_namespace_changes_every_key_of_a_prompt_and_an_empty_one_none() -
     for first in range(4):
         assert pool.lookup(base[first:], 4) == []
         assert pool.lookup(salted[first:], 4) == table[first:]
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2", "3", "random"])
+def test_079_keys_of_tokens_are_the_same_in_every_process(seed: str) -> None:
+    """The hash is a cryptographic one with a fixed root; there is no other, so no operator has a seed to set."""
+    program = "from schedlab.token_keys import chained_keys; print(chained_keys(range(48), 16))"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    root = Path(__file__).parents[2]
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=environment, cwd=root, capture_output=True, text=True
+    )
+    keys = chained_keys(range(48), 16)
+    assert found.stdout.strip() == str(keys)
+    assert len(set(keys)) == 3 and chained_keys(range(1, 49), 16)[0] != keys[0]
 
 
 def test_091_equal_blocks_at_different_depths_have_different_keys() -> None:

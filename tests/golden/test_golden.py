@@ -74,6 +74,35 @@ def test_preempt_requeue_gives_each_request_what_it_gets_with_room_for_all() -> 
     assert rebuilt["chunks"] == [[1, 0, 7, True]] and rebuilt["decode"] == 1
 
 
+def test_batched_prefill_waves_gives_the_first_prompt_the_idle_step_and_the_second_pieces() -> None:
+    steps = _events("batched_prefill_waves", "step")
+    assert [(step["chunks"], step["decode"]) for step in steps] == [
+        ([[1, 0, 17, True]], 0),
+        ([[2, 0, 8, False]], 0),
+        ([[2, 8, 8, False]], 1),
+        ([[2, 16, 1, True]], 1),
+        *[([], 2)] * 3,
+    ]
+
+
+def test_batched_mixed_fuses_the_pieces_of_both_late_prompts_with_the_row() -> None:
+    steps = [step for step in _events("batched_mixed", "step") if step["t"] >= 3_000_000]
+    assert [(step["chunks"], step["decode"]) for step in steps[:5]] == [
+        ([[2, 0, 8, False]], 0),
+        ([[3, 0, 8, False]], 0),
+        ([[2, 8, 8, False], [3, 8, 8, False]], 1),
+        ([[2, 16, 4, True], [3, 16, 4, True]], 1),
+        ([], 3),
+    ]
+
+
+def test_a_victim_returns_at_the_end_of_the_tick_that_preempted_it_when_another_ends_in_it() -> None:
+    name = "preempt_requeue.back_in_the_same_tick"
+    (preemption,), (resumption,) = _events(name, "preempted"), _events(name, "resumed")
+    (step,) = [step for step in _events(name, "step") if step["t"] == preemption["t"]]
+    assert resumption["t"] == step["end"]
+
+
 @pytest.mark.parametrize(
     ("blocks", "start", "growth"), [("seven", 16, [[2, 2], [3, 1]]), ("eight", 32, [[2, 2], [3, 7]])]
 )
