@@ -1,0 +1,212 @@
+"""Attacks by worlds that were made for what is saved and comes back: states, images, snapshots; and for what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from schedlab.config import PreemptionMode, ResumeRule
+from schedlab.device import CopyKind
+from schedlab.events import Restored, Resumed, StepDone, SwappedOut
+from schedlab.fault_plan import CopyFailure, FaultPlan, StepFailure, Which
+from schedlab.memory.swap import GIB
+from schedlab.policies.fifo import Fifo
+from schedlab.policies.view import View
+from schedlab.sequence import Sequence
+from schedlab.testing import Node, Session, Text, Turn, World, constant
+from tests.mutants.attack import Attack
+from tests.mutants.made import BASE, Seen, one, said, world
+from tests.mutants.moments import STEP_NS, crowd
+from tests.mutants.worlds import attack_hybrid, attack_world, played
+
+SWAPS: dict[PreemptionMode, dict[str, Any]] = {
+    PreemptionMode.HOST: {"preemption": PreemptionMode.HOST, "swap_host_gib": 9},
+    PreemptionMode.DISK: {"preemption": PreemptionMode.DISK, "swap_disk_gib": 9},
+}
+
+
+class Sizes:
+    """Observer: an image has the size of its blocks and of its sequence's state."""
+
+    def __init__(self, of: World) -> None:
+        self._world = of
+        self.count = 0
+
+    def on_swapped_out(self, event: SwappedOut) -> None:
+        expected = event.num_blocks * self._world.block_bytes + self._world.state_bytes
+        assert event.num_bytes == expected, f"an image of {event.num_bytes} bytes, not of {expected}"
+        self.count += 1
+
+
+def hurried_chats(seats: int, steps_per_image: int, **rules: Any) -> World:
+    """Conversations that outgrow the pool, with a state beside the blocks."""
+    config = replace(
+        BASE,
+        max_num_batched_tokens=64,
+        prefix_cache=True,
+        snapshot_slots=12,
+        snapshot_min_tokens=8,
+        snapshot_interval_blocks=8,
+        resume=ResumeRule.SMALLEST,
+        max_num_seqs=seats,
+        **{**SWAPS[PreemptionMode.HOST], **rules},
+    )
+    turns = tuple(Turn(20 + number, 30, think_ns=5000) for number in range(3))
+    text = Text(family=0, shared_tokens=12, hash_block_tokens=4, grows=True)
+    sessions = tuple(Session(index * 175, turns, text) for index in range(8))
+    links = dict.fromkeys(CopyKind, (GIB // 2 * 1_000_000 // steps_per_image, 0))
+    cost = constant(STEP_NS)
+    return World(config, Fifo, cost, 30 + 10 * seats, sessions, GIB // 100, links, True, state_bytes=GIB // 2)
+
+
+def states_survive_swaps() -> None:
+    """Slots are used again while copies still read them, on devices that want them dense."""
+    for seats, steps in ((4, 3), (6, 3), (4, 40), (6, 40)):
+        of = hurried_chats(seats, steps)
+        sizes = Sizes(of)
+        attack_hybrid(of, sizes)
+        assert sizes.count, "somebody is swapped out"
+
+
+def a_decode_state_is_as_deep_as_it_was() -> None:
+    """A row of 26 computed tokens was saved at 24; that is where its next turn begins."""
+    found, rules = Seen(), {"snapshot_slots": 9, "snapshot_min_tokens": 4, "snapshot_decode_blocks": 2}
+    chat = Session(0, (Turn(9, 18), Turn(9, 2)), said(grows=True))
+    attack_hybrid(replace(world(Fifo, 60, chat, prefix_cache=True, **rules), state_bytes=64), found)
+    assert found.cached == {0: 24}, found.cached
+
+
+class Immunity:
+    """Observer: whoever has returned is immune for so many outputs from then on."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self.count = 0
+
+    def on_resumed(self, event: Resumed | Restored) -> None:
+        found = event.sequence.immune_until_outputs - event.sequence.num_outputs
+        assert found == self._tokens, f"{event.sequence} is back, and immune for {found} outputs"
+        self.count += 1
+
+    on_restored = on_resumed
+
+
+def who_returns_is_immune() -> None:
+    """However it returns."""
+    for mode in (PreemptionMode.RECOMPUTE, PreemptionMode.HOST):
+        of, observer = crowd(mode), Immunity(6)
+        attack_world(replace(of, config=replace(of.config, immunity_tokens=6)), observer)
+        assert observer.count, "somebody returns"
+
+
+def copies_fail(mode: PreemptionMode, kind: CopyKind) -> None:
+    """Each of the first copies on a link fails in turn."""
+    for number in (1, 2, 4):
+        attack_world(crowd(mode, FaultPlan(copy_failures=(CopyFailure(Which((number,)), (kind,)),))))
+
+
+def steps_fail() -> None:
+    """Mixed steps, chunks and runs fail, in a pool that is short of blocks."""
+    for first in range(1, 30, 4):
+        plan = FaultPlan(step_failures=(StepFailure(Which((first, first + 2, first + 17))),))
+        attack_world(crowd(PreemptionMode.RECOMPUTE, plan))
+
+
+def the_host_keeps_what_the_disk_refuses() -> None:
+    """With room on both the host stands in; all bytes are counted once."""
+    for number in (1, 2, 4):
+        of = crowd(
+            PreemptionMode.DISK, FaultPlan(copy_failures=(CopyFailure(Which((number,)), (CopyKind.HOST_TO_DISK,)),))
+        )
+        attack_world(replace(of, config=replace(of.config, swap_host_gib=4)))
+
+
+class Stubborn(Fifo):
+    """Has everybody swapped, in the middle of a prompt too."""
+
+    def give_up(self, view: View, victim: Sequence) -> PreemptionMode:
+        return PreemptionMode.HOST
+
+
+def prompts_are_not_swapped() -> None:
+    """Whatever the policy says: who computes its prompt begins anew."""
+    for blocks in (10, 11, 12, 13):
+        sessions = (one(4, 20), one(4, 20), one(30, 4, 2), one(30, 4, 3))
+        attack_world(world(Stubborn, blocks, *sessions, max_num_batched_tokens=5, **SWAPS[PreemptionMode.HOST]))
+
+
+class Windows:
+    """Observer: no row has less on the device than its share, and the cost model is told what is on disk."""
+
+    def __init__(self, of: World, node: Node) -> None:
+        self._batch, self._share = node.core.batch, of.config.window_blocks
+        self.most = 0
+
+    def on_step_done(self, event: StepDone) -> None:
+        windows = [row.window for row in self._batch.rows if row.window]
+        far = sum(window.start for window in windows)
+        assert self._batch.far_blocks == far, f"{self._batch.far_blocks} blocks are far, the windows begin at {far}"
+        for row in self._batch.rows:
+            held = len(row.block_table)
+            assert not row.window or not row.window.start or held >= self._share, f"{row} keeps {held} blocks"
+        self.most = max(self.most, far)
+
+
+def windows_slide() -> None:
+    """Fast and slow disks, a small one, a share of one block, and copies that fail."""
+    sessions = (one(6, 60), one(10, 50), one(17, 40, 9), one(40, 9, 11))
+    failures = FaultPlan(copy_failures=(CopyFailure(Which((2, 5)), (CopyKind.HOST_TO_DISK,)),))
+    for faults, steps_per_block, gib, share in (
+        (FaultPlan(), 1, 9, 4),
+        (FaultPlan(), 7, 9, 4),
+        (FaultPlan(), 1, 1, 4),
+        (FaultPlan(), 1, 9, 1),
+        (failures, 1, 9, 4),
+    ):
+        of = world(Fifo, 40, *sessions, window_blocks=share, swap_disk_gib=gib)
+        _slide(replace(of, faults=faults), steps_per_block)
+
+
+def windows_slide_over_a_cache() -> None:
+    """Conversations, of which those go on that were never cut."""
+    turns = (Turn(9, 30), Turn(5, 30), Turn(3, 9))
+    sessions = (Session(at, turns, said(grows=True)) for at in (0, 2 * STEP_NS, 90 * STEP_NS))
+    _slide(world(Fifo, 40, *sessions, window_blocks=4, swap_disk_gib=9, prefix_cache=True), 1)
+
+
+def _slide(of: World, steps_per_block: int) -> None:
+    links = dict.fromkeys(CopyKind, (GIB // 16 * 1_000_000 // steps_per_block, 0))
+    of, seen = replace(of, block_bytes=GIB // 16, links=links), list[Windows]()
+    played(of, False, watch=partial(_watch_windows, of, seen))
+    attack_world(of)
+    assert seen[0].most > 4, "blocks leave the device"
+
+
+def _watch_windows(of: World, seen: list[Windows], node: Node) -> None:
+    seen.append(Windows(of, node))
+    node.core.bus.add(seen[-1])
+
+
+ATTACKS = (
+    states_survive_swaps,
+    a_decode_state_is_as_deep_as_it_was,
+    who_returns_is_immune,
+    the_host_keeps_what_the_disk_refuses,
+    prompts_are_not_swapped,
+    windows_slide,
+    windows_slide_over_a_cache,
+    steps_fail,
+)
+
+
+def saved_attacks() -> list[Attack]:
+    """All of them."""
+    return [*(Attack(f"made: {attack.__name__}", attack) for attack in ATTACKS), *_failing_copies()]
+
+
+def _failing_copies() -> Iterator[Attack]:
+    for mode in SWAPS:
+        for kind in CopyKind:
+            yield Attack(f"made: copies fail, {mode}, {kind}", partial(copies_fail, mode, kind))
