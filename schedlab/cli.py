@@ -211,6 +211,58 @@ def check(
         raise typer.Exit(DEFECT_EXIT)
 
 
+@app.command()
+def serve(
+    model: str = typer.Argument(
+        None,
+        help="A model's name or config.json (--device sim), else its folder or GGUF file.",
+        show_default="the demo model",
+    ),
+    device: str = typer.Option(
+        "auto", metavar="auto|cuda|cpu|sim", help="sim: a modelled GPU in real time, filler text."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen at."),
+    port: int = typer.Option(8000, help="0: any that is free."),
+    api_key: str = typer.Option(
+        None, help="Key that clients must send.", envvar="SCHEDLAB_API_KEY", show_default="none"
+    ),
+    served_model_name: str = typer.Option(None, help="What clients call the model.", show_default="its name"),
+    max_queue: int = typer.Option(1024, help="Requests that may wait beside the running; more get 503."),
+    drain: str = typer.Option("30s", help="Time for requests in flight after SIGTERM."),
+    hardware: str = _HARDWARE,
+    tp: int = _TP,
+    preset: str = _PRESET,
+    policy: str = _POLICY,
+    set_: list[str] = _SET,
+    cost: str = _COST,
+    cost_set: list[str] = _COST_SET,
+    memory_percent: int = _MEMORY_PERCENT,
+    num_blocks: int = _NUM_BLOCKS,
+    block_size: int = _BLOCK_SIZE,
+    seed: int = typer.Option(0, help="Of requests that bring no seed of their own."),
+) -> None:
+    """Serve OpenAI's API: a real model, or a modelled GPU in real time. The scheduler is replay's, flags and all."""
+    from experiments.serve.command import ServeOptions
+    from experiments.serve.command import serve as run
+    from experiments.values import UNITS_NS, duration_ns, pairs
+
+    given = {
+        "model": model,
+        "hardware": hardware,
+        "tp": tp,
+        "preset": preset,
+        "policy": policy,
+        "set": pairs("--set", set_) if set_ else None,
+        "cost": cost,
+        "cost_set": pairs("--cost-set", cost_set) if cost_set else None,
+        "memory_percent": memory_percent,
+        "num_blocks": num_blocks,
+        "block_size": block_size,
+    }
+    drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
+    run(given, ServeOptions(device, host, port, api_key, served_model_name, max_queue, drain_s, seed))
+
+
 def main() -> None:
     """Run the command and exit: 0 done, 2 bad input, 130 interrupted, 1 a law of the run does not hold."""
     sys.exit(_run())
