@@ -118,7 +118,9 @@ def test_logprobs_of_completions_and_chats(server: Server) -> None:
     logprobs = choice["logprobs"]
     assert "".join(logprobs["tokens"]) == choice["text"]
     assert logprobs["text_offset"] == [0, 4, 8] and len(logprobs["token_logprobs"]) == 3
-    assert all(len(top) == 2 and token in top for token, top in zip(logprobs["tokens"], logprobs["top_logprobs"]))
+    assert all(
+        len(top) == 2 and token in top for token, top in zip(logprobs["tokens"], logprobs["top_logprobs"], strict=False)
+    )
     chat = server.openai().chat.completions.create(
         model="Llama-3-8B",
         messages=[{"role": "user", "content": "hi"}],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
-from schedlab.serve.text import OutputText, StopRule, TextStops
+from schedlab.serve.text import NO_STOPS, OutputText, StopRule, TextStops
 
 
 class Pieces:
@@ -31,7 +31,7 @@ class Pieces:
         raise NotImplementedError
 
 
-def deltas(pieces: list[bytes], rule: StopRule = StopRule()) -> tuple[list[str], str | None, int]:
+def deltas(pieces: list[bytes], rule: StopRule = NO_STOPS) -> tuple[list[str], str | None, int]:
     """What is sent after each token and at the end, the stop that matched, and the tokens until it did."""
     tokenizer = Pieces(*pieces)
     text, stops = OutputText(tokenizer, rule), TextStops(tokenizer, rule, skip_special=True)
@@ -51,7 +51,7 @@ def test_a_character_split_at_any_byte_is_whole_or_not_there(character: str) -> 
     encoded = f"a{character} b{character}".encode()
     for cuts in combinations(range(1, len(encoded)), 3):
         borders = [0, *cuts, len(encoded)]
-        sent, _, _ = deltas([encoded[a:b] for a, b in zip(borders, borders[1:], strict=False)])
+        sent, _, _ = deltas([encoded[a:b] for a, b in pairwise(borders)])
         assert "".join(sent) == encoded.decode()
         assert not any("\ufffd" in one for one in sent)
 
