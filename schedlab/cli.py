@@ -229,6 +229,8 @@ def serve(
     served_model_name: str = typer.Option(None, help="What clients call the model.", show_default="its name"),
     max_queue: int = typer.Option(1024, help="Requests that may wait beside the running; more get 503."),
     drain: str = typer.Option("30s", help="Time for requests in flight after SIGTERM."),
+    dtype: str = typer.Option(None, help="float32, bfloat16 or float16, of a real model.", show_default="the model's"),
+    load_format: str = typer.Option(None, metavar="auto|dummy", help="dummy: random weights.", show_default="auto"),
     hardware: str = _HARDWARE,
     tp: int = _TP,
     preset: str = _PRESET,
@@ -260,7 +262,10 @@ def serve(
         "block_size": block_size,
     }
     drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
-    run(given, ServeOptions(device, host, port, api_key, served_model_name, max_queue, drain_s, seed))
+    run(
+        given,
+        ServeOptions(device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format),
+    )
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ DEVICES = ("auto", "cuda", "cpu", "sim")
 _MAX_BODY_BYTES = 16 << 20
 _MAX_LOGPROBS = 20
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+_NEEDED_BY_MODELS = ("torch", "safetensors", "tokenizers", "gguf")
 # What shapes a modelled GPU only.
 _OF_SIM = ("hardware", "tp", "cost", "cost_set")
 
@@ -29,7 +30,8 @@ class ServeOptions:
     Attributes:
         max_queue: requests that may wait beside those that have a seat; more are told to come again.
         drain_s: time that requests in flight have when the server is to end.
-        record: file to write the traffic to as a trace; None = none.
+        seed: of the requests that bring none, and of dummy weights.
+        dtype, load_format: of a real model; None = auto.
     """
 
     device: str = "auto"
@@ -40,6 +42,8 @@ class ServeOptions:
     max_queue: int = 1024
     drain_s: float = 30.0
     seed: int = 0
+    dtype: str | None = None
+    load_format: str | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
@@ -50,6 +54,10 @@ class ServeOptions:
             raise UsageError(f"--max-queue is {self.max_queue}; give 0 or more")
         if self.api_key is not None and not (self.api_key and self.api_key.isascii() and self.api_key.isprintable()):
             raise UsageError("--api-key must be printable ASCII, at least one character")
+
+    def model_files(self) -> dict[str, Any]:
+        """The options that concern the files of a model."""
+        return {"dtype": self.dtype, "load_format": self.load_format}
 
 
 def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
@@ -68,12 +76,29 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
-    replay = options_from(given)
     if options.device == "sim":
+        _refuse(options.model_files(), "it is about the files of a real model, and --device sim has none")
         from experiments.serve.simulated import simulated
 
-        return simulated(replay)
-    raise UsageError("only --device sim is served so far")
+        return simulated(options_from(given))
+    _refuse({name: given.get(name) for name in _OF_SIM}, "it shapes a modelled GPU: use --device sim")
+    missing = [name for name in _NEEDED_BY_MODELS if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"a real model needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]', or use "
+            "--device sim"
+        )
+    from experiments.serve.real import real
+
+    shared = {name: value for name, value in given.items() if name != "model"}
+    dtype, load_format = options.dtype or "auto", options.load_format or "auto"
+    return real(options_from(shared), given.get("model"), options.device, dtype, load_format)
+
+
+def _refuse(flags: Mapping[str, Any], why: str) -> None:
+    for name, value in flags.items():
+        if value is not None:
+            raise UsageError(f"--{name.replace('_', '-')} has no effect here: {why}")
 
 
 def _service(served: Served, options: ServeOptions) -> Any:

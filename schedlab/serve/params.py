@@ -20,6 +20,7 @@ from schedlab.serve.tokenizer import Tokenizer
 _DEFAULT_COMPLETION_TOKENS = 16
 _MOST_STOPS, _LONGEST_STOP = 16, 1024
 _MOST_REQUESTS = 1024
+_LARGEST_BIAS = 100
 _SEED_BITS = 63
 _NS_PER_MS = 1_000_000
 # Fields that clients send and this server does not serve; a value that changes nothing is let through.
@@ -99,9 +100,6 @@ def check(body: Body, limits: Limits) -> None:
     wanted = logprobs_of(body)
     if wanted is not None and wanted > limits.max_logprobs:
         raise bad("logprobs", f"{wanted} logprobs are wanted; this server gives at most {limits.max_logprobs}")
-    for penalty in ("presence_penalty", "frequency_penalty"):
-        if abs(getattr(body, penalty) or 0) > 2:
-            raise bad(penalty, f"{penalty} is {getattr(body, penalty)}; give -2..2")
     stops = _stops(body)
     if len(stops) > _MOST_STOPS or any(not 0 < len(stop) <= _LONGEST_STOP for stop in stops):
         raise bad("stop", f"give at most {_MOST_STOPS} stop strings of 1..{_LONGEST_STOP} characters")
@@ -193,8 +191,23 @@ def _sampling(body: Body, seed: int, tokenizer: Tokenizer) -> SamplingParams:
         top_k=max(_or(body.top_k, 0), 0),
         top_p=float(_or(body.top_p, 1.0)),
         min_p=float(_or(body.min_p, 0.0)),
+        presence_penalty=_or(body.presence_penalty, 0.0),
+        frequency_penalty=_or(body.frequency_penalty, 0.0),
+        repetition_penalty=_or(body.repetition_penalty, 1.0),
+        logit_bias=_biases(body, tokenizer.vocab),
         logprobs=logprobs_of(body),
     )
+
+
+def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
+    found = []
+    for token, bias in (body.logit_bias or {}).items():
+        if not (token.isascii() and token.isdigit() and len(token) < 10 and int(token) < vocab):
+            raise bad("logit_bias", f"logit_bias names the token {token!r}; give ids below {vocab}")
+        if not -_LARGEST_BIAS <= bias <= _LARGEST_BIAS:
+            raise bad("logit_bias", f"logit_bias of token {token} is {bias}; give -{_LARGEST_BIAS}..{_LARGEST_BIAS}")
+        found.append((int(token), bias))
+    return tuple(found)
 
 
 def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits) -> None:
