@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from experiments.config import schedlab_version
 from experiments.options import options_from
+from experiments.serve.recorder import Recorder
 from experiments.serve.served import Served
 from schedlab.errors import UsageError
 from schedlab.policies.priority import Priority
@@ -32,6 +34,7 @@ class ServeOptions:
         drain_s: time that requests in flight have when the server is to end.
         seed: of the requests that bring none, and of dummy weights.
         dtype, load_format: of a real model; None = auto.
+        record: file to write the traffic to as a trace; None = none.
     """
 
     device: str = "auto"
@@ -44,6 +47,7 @@ class ServeOptions:
     seed: int = 0
     dtype: str | None = None
     load_format: str | None = None
+    record: Path | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
@@ -72,7 +76,12 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
 
     bound = bind(options.host, options.port)
     served = _served(given, options)
+    recorder = None if options.record is None else Recorder(options.record, served.core.config.block_size)
+    if recorder is not None:
+        served.core.bus.add(recorder)
     run_server(_service(served, options), bound, served.what, options.drain_s)
+    if recorder is not None:
+        recorder.close()
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
