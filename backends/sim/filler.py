@@ -154,12 +154,7 @@ class FillerTokenizer:
 
     def token_bytes(self, token: int) -> bytes:
         """What the token adds to a text."""
-        if token < _BYTES:
-            return bytes((token,))
-        if token >= EOS:
-            return b""
-        space, number = divmod(token - _BYTES, _PIECES)
-        return b" " * space + _piece_text(number).encode()
+        return _WORD_BYTES.get(token) or self._any_bytes(token)
 
     def is_special(self, token: int) -> bool:
         return token == EOS
@@ -168,6 +163,14 @@ class FillerTokenizer:
         """A chat as plain text, a line for each message."""
         lines = [f"{message['role']}: {message['content']}\n" for message in messages]
         return self.encode("".join([*lines, "assistant:"]))
+
+    def _any_bytes(self, token: int) -> bytes:
+        if token < _BYTES:
+            return bytes((token,))
+        if token >= EOS:
+            return b""
+        space, number = divmod(token - _BYTES, _PIECES)
+        return b" " * space + _piece_text(number).encode()
 
 
 def _piece_id(piece: str) -> int:
@@ -192,6 +195,7 @@ def _piece_text(number: int) -> str:
 
 
 WORD_TOKENS = tuple(_piece_id(f" {word}") for word in _WORDS)
+_WORD_BYTES = {token: f" {word}".encode() for token, word in zip(WORD_TOKENS, _WORDS, strict=True)}
 
 
 class Filler:

@@ -96,6 +96,8 @@ class Reply:
 
     def _ending(self, delta: Delta) -> str:
         ids = f', "token_ids": {[piece.token for piece in delta.pieces]}' if self._token_ids else ""
+        if delta.finish_reason is None:
+            return f'"finish_reason": null, "stop_reason": null{ids}'
         finish, stop = json.dumps(delta.finish_reason), json.dumps(delta.stop_reason)
         return f'"finish_reason": {finish}, "stop_reason": {stop}{ids}'
 
