@@ -41,6 +41,7 @@ class ModelTokenizer:
         self.eos_token_ids = end_tokens(folder)
         self._special = {added["id"] for added in described.get("added_tokens", []) if added.get("special")}
         self._bytes = _bytes_of_tokens(self._tokenizer, described)
+        self.longest_token_bytes = max(map(len, self._bytes.values()), default=1)
         self._settings = _settings(folder)
         self._template = _template(folder, self._settings)
 

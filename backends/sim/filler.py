@@ -140,6 +140,7 @@ class FillerTokenizer:
 
     vocab = VOCAB
     eos_token_ids = (EOS,)
+    longest_token_bytes = 4
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text; there is no special token to add."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from schedlab.request import FinishReason
 from schedlab.serve.choice import Choice, Delta
-from schedlab.serve.engine import End, Engine
+from schedlab.serve.engine import SHUTTING_DOWN, End, Engine
 from schedlab.serve.errors import ApiError, overloaded
 from schedlab.serve.replies import DONE, Reply
 
@@ -20,7 +20,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Answer(Response):
-    """Runs the choices of one request and sends what comes of them.
+    """Hands in the choices of one request at once, and sends what comes of them when it is called.
 
     Args:
         usage: tell the token counts behind the stream; `running_usage`: in every event.
@@ -43,6 +43,8 @@ class Answer(Response):
         self._reply = reply
         self._wake = wake
         self._stream, self._usage, self._running_usage = stream, usage, running_usage
+        for choice in choices:
+            engine.submit(choice.request, choice)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send_stream(send) if self._stream else self._send_whole(send))
@@ -58,7 +60,6 @@ class Answer(Response):
                 self._engine.cancel(choice.request.request_id)
 
     async def _send_whole(self, send: Send) -> None:
-        self._submit()
         while not all(choice.ended for choice in self._choices):
             await self._next()
         taken = [(choice, choice.take()) for choice in self._choices]
@@ -70,7 +71,6 @@ class Answer(Response):
 
     async def _send_stream(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-        self._submit()
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for event in self._events():
             await send({"type": "http.response.body", "body": event, "more_body": True})
@@ -99,10 +99,6 @@ class Answer(Response):
             return None
         return self._reply.event(choice, delta, with_usage=self._running_usage)
 
-    def _submit(self) -> None:
-        for choice in self._choices:
-            self._engine.submit(choice.request, choice)
-
     async def _next(self) -> None:
         await self._wake.wait()
         self._wake.clear()
@@ -114,7 +110,7 @@ def error_of(end: End | None) -> ApiError | None:
         return None
     if end.reason is FinishReason.REFUSED:
         return ApiError(400, end.error)
-    if "shutting down" in end.error:
+    if end.error == SHUTTING_DOWN:
         return overloaded(end.error)
     return ApiError(500, end.error or "the request failed")
 

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from schedlab.errors import UsageError
 from schedlab.serve.answer import Answer
 from schedlab.serve.choice import Choice
-from schedlab.serve.engine import Engine
+from schedlab.serve.engine import SHUTTING_DOWN, Engine
 from schedlab.serve.errors import ApiError, bad, overloaded
 from schedlab.serve.params import Limits, Stamp, Wanted, check, logprobs_of, prompts_of, unknown_fields, wanted_of
 from schedlab.serve.replies import ChatReply, Reply, Usage
@@ -62,7 +62,7 @@ class Service:
     def admit(self, outputs: int) -> None:
         """Raises ApiError when there is no room for so many more."""
         if self.draining:
-            raise overloaded("the server is shutting down; use another one", 5)
+            raise overloaded(SHUTTING_DOWN, 5)
         if self.engine.dead:
             raise ApiError(503, self.engine.dead)
         most = self.limits.config.max_num_seqs + self.max_queue
@@ -75,6 +75,12 @@ class Service:
         """Raises ApiError for a model that is not served here."""
         if name is not None and name != self.limits.model:
             raise ApiError(404, f"The model `{name}` does not exist.", "model")
+
+    def check_length(self, chars: int, param: str) -> None:
+        """Raises ApiError for a text that is too long in whatever tokens it comes: nobody waits for counting them."""
+        longest = self.limits.config.max_model_len
+        if chars > longest * self.tokenizer.longest_token_bytes:
+            raise bad(param, f"a text of {chars} characters; this server's context has {longest} tokens")
 
     def warn(self, names: Sequence[str]) -> None:
         """Say once of each field that nobody reads it."""
@@ -93,7 +99,7 @@ def make_app(service: Service) -> FastAPI:
         service.engine.start()
         service.created = int(time.time())
         yield
-        await service.engine.close("the server is shutting down")
+        await service.engine.close(SHUTTING_DOWN)
 
     app = FastAPI(
         title="schedlab", version=service.version, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
@@ -149,6 +155,7 @@ def _add_tokens(app: FastAPI, service: Service) -> None:
             raise bad("prompt", "give either prompt or messages")
         if body.prompt is not None:
             text, special = body.prompt, body.add_special_tokens
+            service.check_length(len(text), "prompt")
             tokens = await _aside(len(text), lambda: tokenizer.encode(text, add_special_tokens=special))
         else:
             tokens = _chat_prompt(tokenizer, [message.flat() for message in body.messages or []])
@@ -165,7 +172,8 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     async def completions(request: Request) -> Any:
         body = await _read(request, CompletionBody, service)
         _check(body, service)
-        size = len(body.prompt) if isinstance(body.prompt, str) else sum(len(str(one)) for one in body.prompt)
+        size = sum(_lengths(body))
+        service.check_length(max(_lengths(body), default=0), "prompt")
         prompts = await _aside(size, lambda: prompts_of(body, service.tokenizer))
         return _answer(body, prompts, service, Reply, echo=body.echo)
 
@@ -175,6 +183,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         _check(body, service)
         messages = [message.flat() for message in body.messages]
         size = sum(len(message["content"]) for message in messages)
+        service.check_length(size, "messages")
         prompt = await _aside(size, lambda: _chat_prompt(service.tokenizer, messages))
         return _answer(body, [prompt], service, ChatReply, echo=False)
 
@@ -208,6 +217,12 @@ def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[R
 def _choice(index: int, wanted: Wanted, body: Body, tokenizer: Tokenizer, wake: asyncio.Event, *, echo: bool) -> Choice:
     prompt_text = _text_of(wanted.request.prompt.token_ids or (), tokenizer) if echo else ""
     return Choice(index, wanted, tokenizer, wake, skip_special=body.skip_special_tokens, prompt_text=prompt_text)
+
+
+def _lengths(body: CompletionBody) -> list[int]:
+    """Characters of each prompt that is a text."""
+    prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+    return [len(one) for one in prompts if isinstance(one, str)]
 
 
 def _check(body: Body, service: Service) -> None:

@@ -14,6 +14,7 @@ from schedlab.inbox import Cancel, Close, Submit
 from schedlab.mailbox import Mailbox
 from schedlab.request import FinishReason, Request
 
+SHUTTING_DOWN = "the server is shutting down"
 _JOIN_S = 10.0
 
 

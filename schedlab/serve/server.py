@@ -15,10 +15,10 @@ import uvicorn
 
 from schedlab.errors import UsageError
 from schedlab.serve.app import Service, make_app
+from schedlab.serve.engine import SHUTTING_DOWN
 
 _FLUSH_S = 2
 _BACKLOG = 2048
-_SHUTTING_DOWN = "the server is shutting down"
 
 
 class DrainingServer(uvicorn.Server):
@@ -56,7 +56,7 @@ class DrainingServer(uvicorn.Server):
         engine = self._service.engine
         with suppress(TimeoutError):
             await asyncio.wait_for(engine.wait_idle(), self._drain_s)
-        await engine.close(_SHUTTING_DOWN)
+        await engine.close(SHUTTING_DOWN)
         self.should_exit = True
 
 

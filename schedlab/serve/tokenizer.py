@@ -12,6 +12,7 @@ class Tokenizer(Protocol):
     Attributes:
         vocab: ids are 0 .. vocab - 1.
         eos_token_ids: ids that end an output.
+        longest_token_bytes: no token adds more to a text.
     """
 
     @property
@@ -19,6 +20,9 @@ class Tokenizer(Protocol):
 
     @property
     def eos_token_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def longest_token_bytes(self) -> int: ...
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text."""

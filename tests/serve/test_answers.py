@@ -177,6 +177,7 @@ WRONG = {
     "negative max_tokens": ({"max_tokens": -1}, "max_tokens"),
     "large max_tokens": ({"max_tokens": 10**8}, "max_tokens"),
     "long prompt": ({"prompt": "x!" * 9000}, "prompt"),
+    "endless prompt": ({"prompt": "x" * 4_000_000}, "prompt"),
     "n": ({"n": 0}, "n"),
     "temperature": ({"temperature": -1}, None),
     "infinite": ({"temperature": "inf"}, "temperature"),

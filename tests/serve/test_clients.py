@@ -73,28 +73,43 @@ def test_a_slow_client_costs_nobody_else_anything_and_gets_everything(server: Se
         client.close()
 
 
-def test_a_full_queue_says_come_again(start: Callable[..., Server]) -> None:
-    server = start(*QUICK, "--set", "max_num_seqs=2", "--max-queue", "1")
-    clients = [RawClient(server.port, "/v1/completions", {**STREAM, "max_tokens": 5000}) for _ in range(3)]
-    wait_for(lambda: server.metric("vllm:num_requests_waiting") == 1)
+def test_a_full_queue_says_come_again_and_the_important_go_first(start: Callable[..., Server]) -> None:
+    server = start(*QUICK, "--policy", "priority", "--set", "max_num_seqs=1", "--max-queue", "3")
+    client = RawClient(server.port, "/v1/completions", {**STREAM, "max_tokens": 8000})
+    client.read_until(b"data: ")
+    ends: list[int] = []
+
+    def ask(priority: int) -> None:
+        server.complete(max_tokens=150, priority=priority)
+        ends.append(priority)
+
+    threads = [threading.Thread(target=ask, args=(priority,)) for priority in (2, 3, 1)]
+    for number, thread in enumerate(threads, 1):
+        thread.start()
+        wait_for(lambda number=number: server.metric("vllm:num_requests_waiting") == number)  # type: ignore[misc]
     response = server.post("/v1/completions", prompt="x")
     assert response.status_code == 503 and int(response.headers["retry-after"]) >= 1
     assert response.json()["error"]["type"] == "ServiceUnavailableError"
     with pytest.raises(openai.InternalServerError):
         server.openai().completions.create(model="Llama-3-8B", prompt="x")
-    for client in clients:
-        client.close()
+    client.close()
+    for thread in threads:
+        thread.join(20)
+    assert ends == [1, 2, 3]
     wait_for(lambda: idle(server))
     server.complete(max_tokens=1)
 
 
-def test_a_key_is_asked_for(start: Callable[..., Server]) -> None:
+def test_a_key_is_asked_for_and_priorities_need_their_policy(start: Callable[..., Server]) -> None:
     server = start(*QUICK, "--api-key", "secret", "--served-model-name", "mine")
     assert server.http.get("/health").status_code == 200
     assert server.http.get("/v1/models").status_code == 401
     with pytest.raises(openai.AuthenticationError):
         server.openai("wrong").completions.create(model="mine", prompt="x")
-    assert server.openai("secret").completions.create(model="mine", prompt="x").model == "mine"
+    client = server.openai("secret")
+    assert client.completions.create(model="mine", prompt="x").model == "mine"
+    with pytest.raises(openai.BadRequestError, match="--policy priority"):
+        client.completions.create(model="mine", prompt="x", extra_body={"priority": 1})
 
 
 def stream_in_background(server: Server, max_tokens: int, into: list[list[Any]]) -> threading.Thread:

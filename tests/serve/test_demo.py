@@ -65,3 +65,8 @@ def test_a_seeded_answer_does_not_depend_on_its_neighbours(demo: Server) -> None
 
     alone, (first, *others) = seeded(1), seeded(3)
     assert alone == [first] and len({first, *others}) == 3
+
+
+def test_it_ends_when_told(demo: Server) -> None:
+    demo.terminate()
+    assert demo.wait() == 0

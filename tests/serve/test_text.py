@@ -14,6 +14,7 @@ class Pieces:
 
     vocab = 100
     eos_token_ids = (99,)
+    longest_token_bytes = 9
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = pieces
