@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments.bar import measured as in_real_time
 from experiments.bar import progress
 from experiments.config import dump, schedlab_version
 from experiments.load.client import Load, Outcome
@@ -51,7 +52,7 @@ def bench(
     name = asyncio.run(_model(target, model))
     folder = _folder(out)
     measured, started = Measured(), time.perf_counter()
-    with progress(workload.stats.rows) as show:
+    with progress(workload.stats.rows, "bench", in_real_time) as show:
         told = _Told(measured, workload.stats.rows, show)
         partial = _run(Load(target, name, max_concurrency, timeout_s, told.add), workload)
     run = _run_facts(time.perf_counter() - started)
