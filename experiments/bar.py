@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -17,15 +17,27 @@ PATIENCE_S = 2.0
 SECONDS_BETWEEN_LINES = 5.0
 
 
+def simulated(now: Progress) -> str:
+    """Simulated time, wall time and output tokens per second of wall time."""
+    rate = number(round(now.output_tokens / now.wall_s)) if now.wall_s else "0"
+    return f"simulated {duration(now.simulated_ns / 1e9)} in {duration(now.wall_s)}, {rate} tokens/s"
+
+
+def measured(now: Progress) -> str:
+    """The same of a run on real time."""
+    rate = number(round(now.output_tokens / now.wall_s)) if now.wall_s else "0"
+    return f"{duration(now.wall_s)}, {rate} tokens/s"
+
+
 @contextmanager
-def progress(total: int) -> Iterator[Show]:
-    """Whom to tell how far a run of `total` requests has come."""
+def progress(total: int, name: str = "replay", figures: Callable[[Progress], str] = simulated) -> Iterator[Show]:
+    """Whom to tell how far a run of `total` requests has come; `figures` is what to say of it."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines()
+        yield _Lines(name, figures)
         return
     columns = (
-        TextColumn("replay"),
+        TextColumn(name),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[figures]}"),
@@ -33,7 +45,7 @@ def progress(total: int) -> Iterator[Show]:
         TimeRemainingColumn(),
     )
     with RichProgress(*columns, console=console, transient=True, auto_refresh=False) as bar:
-        task = bar.add_task("replay", total=total, figures="")
+        task = bar.add_task(name, total=total, figures="")
 
         def show(now: Progress) -> None:
             bar.update(task, completed=now.requests, figures=figures(now), refresh=True)
@@ -41,16 +53,11 @@ def progress(total: int) -> Iterator[Show]:
         yield show
 
 
-def figures(now: Progress) -> str:
-    """Simulated time, wall time and output tokens per second of wall time."""
-    rate = number(round(now.output_tokens / now.wall_s)) if now.wall_s else "0"
-    return f"simulated {duration(now.simulated_ns / 1e9)} in {duration(now.wall_s)}, {rate} tokens/s"
-
-
 class _Lines:
     """Nothing from a run that is over in two seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, figures: Callable[[Progress], str]) -> None:
+        self._name, self._figures = name, figures
         self._next_s = PATIENCE_S
 
     def __call__(self, now: Progress) -> None:
@@ -58,4 +65,7 @@ class _Lines:
             self._next_s = now.wall_s + SECONDS_BETWEEN_LINES
             left_s = now.wall_s / now.requests * (now.total - now.requests) if now.requests else None
             ending = "" if left_s is None else f", about {duration(left_s)} left"
-            print(f"replay: {now.requests:,} of {now.total:,} requests, {figures(now)}{ending}", file=sys.stderr)
+            print(
+                f"{self._name}: {now.requests:,} of {now.total:,} requests, {self._figures(now)}{ending}",
+                file=sys.stderr,
+            )

@@ -61,7 +61,7 @@ def prepare(options: ReplayOptions) -> Setup:
     hardware, model = find_hardware(options.hardware), find_model(options.model)
     model.check_tp(options.tp)
     memory = plan_for(options, hardware, model)
-    num_blocks = _pool(options, memory)
+    num_blocks = pool_blocks(options, memory)
     scheduler, policy, parameters = scheduler_for(options, model, memory, num_blocks)
     cost = build_cost(options.cost, hardware, model, options.tp, options.cost_set)
     workload = open_workload(options)
@@ -114,7 +114,11 @@ def _check_block_size(scheduler: SchedulerConfig, workload: Workload) -> None:
             )
 
 
-def _pool(options: ReplayOptions, memory: MemoryPlan) -> int:
+def pool_blocks(options: ReplayOptions, memory: MemoryPlan) -> int:
+    """KV blocks of the pool.
+
+    Raises UsageError for more than the memory holds.
+    """
     if options.num_blocks is None:
         return memory.num_blocks
     if options.num_blocks > memory.num_blocks:

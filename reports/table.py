@@ -77,12 +77,19 @@ def budgets(config: Mapping[str, Any]) -> str:
 def facts(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Everything about a run but its latencies, as (what, how much)."""
     ended = section(summary, "requests")
-    kv_use, batch = section(summary, "kv_use"), section(summary, "batch")
-    return [
+    shown = [
         ("requests", f"{number(ended.get('arrived'))} arrived, {ending(ended)}"),
-        ("simulated time", duration(summary.get("duration_s"))),
+        ("simulated time" if "speedup" in run else "time", duration(summary.get("duration_s"))),
         ("throughput", throughput(section(summary, "throughput"))),
         ("goodput", goodput(summary)),
+    ]
+    return shown + _facts_of_the_scheduler(summary, run) if "steps" in summary else shown
+
+
+def _facts_of_the_scheduler(summary: Mapping[str, Any], run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What nobody sees from outside."""
+    kv_use, batch = section(summary, "kv_use"), section(summary, "batch")
+    return [
         ("KV use", f"{percent(kv_use.get('mean'))} mean, {percent(kv_use.get('peak'))} peak"),
         ("batch size", f"{number(batch.get('mean'))} mean, {number(batch.get('peak'))} peak"),
         ("preemptions", preemptions(summary)),

@@ -34,6 +34,9 @@ _TRACE = typer.Argument(
     "config.json of an earlier run to repeat it.",
     show_default=False,
 )
+_TRACE_OF_BENCH = typer.Argument(
+    None, help="A trace as for replay, or a shipped model's name (default azure-conv-like).", show_default=False
+)
 _MODEL = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b")
 _HARDWARE = typer.Option(None, help="A GPU's name.", show_default="h100")
 _TP = typer.Option(None, help="GPUs that share the model.", show_default="1")
@@ -209,6 +212,107 @@ def check(
 
     if not check_on_terminal(policy, examples, time, seed, out):
         raise typer.Exit(DEFECT_EXIT)
+
+
+@app.command()
+def serve(
+    model: str = typer.Argument(
+        None,
+        help="A model's name or config.json (--device sim), else its folder or GGUF file.",
+        show_default="the demo model",
+    ),
+    device: str = typer.Option(
+        "auto", metavar="auto|cuda|cpu|sim", help="sim: a modelled GPU in real time, filler text."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen at."),
+    port: int = typer.Option(8000, help="0: any that is free."),
+    api_key: str = typer.Option(
+        None, help="Key that clients must send.", envvar="SCHEDLAB_API_KEY", show_default="none"
+    ),
+    served_model_name: str = typer.Option(None, help="What clients call the model.", show_default="its name"),
+    max_queue: int = typer.Option(1024, help="Requests that may wait beside the running; more get 503."),
+    drain: str = typer.Option("30s", help="Time for requests in flight after SIGTERM."),
+    dtype: str = typer.Option(None, help="float32, bfloat16 or float16, of a real model.", show_default="the model's"),
+    load_format: str = typer.Option(None, metavar="auto|dummy", help="dummy: random weights.", show_default="auto"),
+    hardware: str = _HARDWARE,
+    tp: int = _TP,
+    preset: str = _PRESET,
+    policy: str = _POLICY,
+    set_: list[str] = _SET,
+    cost: str = _COST,
+    cost_set: list[str] = _COST_SET,
+    memory_percent: int = _MEMORY_PERCENT,
+    num_blocks: int = _NUM_BLOCKS,
+    block_size: int = _BLOCK_SIZE,
+    seed: int = typer.Option(0, help="Of requests that bring no seed of their own."),
+    record: Path = typer.Option(
+        None, metavar="FILE.jsonl", help="Write the traffic as a trace that replay takes.", show_default="none"
+    ),
+) -> None:
+    """Serve OpenAI's API: a real model, or a modelled GPU in real time. The scheduler is replay's, flags and all."""
+    from experiments.serve.command import ServeOptions
+    from experiments.serve.command import serve as run
+    from experiments.values import UNITS_NS, duration_ns, pairs
+
+    given = {
+        "model": model,
+        "hardware": hardware,
+        "tp": tp,
+        "preset": preset,
+        "policy": policy,
+        "set": pairs("--set", set_) if set_ else None,
+        "cost": cost,
+        "cost_set": pairs("--cost-set", cost_set) if cost_set else None,
+        "memory_percent": memory_percent,
+        "num_blocks": num_blocks,
+        "block_size": block_size,
+    }
+    drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
+    run(
+        given,
+        ServeOptions(
+            device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format, record
+        ),
+    )
+
+
+@app.command()
+def bench(
+    url: str = typer.Argument(help="A server that speaks OpenAI's API, like http://127.0.0.1:8000."),
+    trace: str = _TRACE_OF_BENCH,
+    model: str = typer.Option(None, help="The model to ask for.", show_default="the server's first"),
+    api_key: str = typer.Option(None, help="Key to send.", envvar="OPENAI_API_KEY", show_default="none"),
+    max_concurrency: int = typer.Option(None, help="Requests in flight; others wait here.", show_default="no limit"),
+    timeout: str = typer.Option("10m", help="A request that takes longer has failed."),
+    rate_scale: float = _RATE_SCALE,
+    limit: int = _LIMIT,
+    seed: int = _SEED,
+    slo: str = _SLO,
+    out: Path = typer.Option(None, help="Folder of the results; must not exist.", show_default="none"),
+) -> None:
+    """Send a trace to a server and report how it went, from the client's side: the table and the report of replay."""
+    from experiments.load.command import bench as run
+    from experiments.values import UNITS_NS, duration_ns, pairs
+
+    given = {
+        "trace": trace,
+        "rate_scale": rate_scale,
+        "limit": limit,
+        "seed": seed,
+        "slo": pairs("--slo", slo.split(",")) if slo is not None else None,
+    }
+    timeout_s = duration_ns("--timeout", timeout) / UNITS_NS["s"]
+    partial = run(
+        url,
+        given,
+        model=model,
+        api_key=api_key,
+        max_concurrency=max_concurrency,
+        timeout_s=timeout_s,
+        out=out,
+    )
+    if partial:
+        raise typer.Exit(INTERRUPT_EXIT)
 
 
 def main() -> None:

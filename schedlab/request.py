@@ -41,6 +41,9 @@ class SamplingParams:
         top_k: only the so many likeliest tokens; 0 = all.
         top_p: only the likeliest tokens that together hold this probability; 1 = all.
         min_p: only tokens at least this many times as likely as the likeliest; 0 = all.
+        presence_penalty, frequency_penalty: taken from the score of a token that was output, once or for each time.
+        repetition_penalty: divides the positive scores of tokens in prompt and outputs, and multiplies negative ones.
+        logit_bias: added to the scores of tokens, as (token, bias).
         logprobs: report the log-probability of each output, and of so many likeliest tokens beside it; None = neither.
     """
 
@@ -53,6 +56,10 @@ class SamplingParams:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,10 +68,19 @@ class SamplingParams:
             ("top_k", self.top_k, self.top_k >= 0, "0 (all) or more"),
             ("top_p", self.top_p, 0 < self.top_p <= 1, "more than 0 and at most 1"),
             ("min_p", self.min_p, 0 <= self.min_p <= 1, "0..1"),
+            ("presence_penalty", self.presence_penalty, -2 <= self.presence_penalty <= 2, "-2..2"),
+            ("frequency_penalty", self.frequency_penalty, -2 <= self.frequency_penalty <= 2, "-2..2"),
+            ("repetition_penalty", self.repetition_penalty, 0 < self.repetition_penalty <= 100, "above 0, at most 100"),
             ("logprobs", self.logprobs, self.logprobs is None or self.logprobs >= 0, "0 or more"),
         ):
             if not is_sound:
                 raise UsageError(f"{name} is {value}; give {wanted}")
+
+    @property
+    def shifts_scores(self) -> bool:
+        """Is any score changed before sampling?"""
+        penalties = self.presence_penalty or self.frequency_penalty or self.repetition_penalty != 1
+        return bool(penalties or self.logit_bias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def write_trace(trace: Trace, path: Path, watch: Watch = lambda records, rows: r
     with _replacing(path) as out:
         if ending == [".jsonl"]:
             out.write(f"{mark}\n")
-            _write_jsonl(watch(trace.records(), rows), out)
+            write_rows(watch(trace.records(), rows), out)
         else:
             out.write(f"{COMMENT} {mark}\n")
             _write_csv(watch(trace.records(), rows), columns, out)
@@ -89,7 +89,8 @@ def _cell(record: TraceRecord, at: int) -> object:
     return "" if at >= len(REQUIRED) and value == _DEFAULTS[at] else value
 
 
-def _write_jsonl(records: Iterable[TraceRecord], out: IO[str]) -> None:
+def write_rows(records: Iterable[TraceRecord], out: IO[str]) -> None:
+    """The JSONL form of records, a line each."""
     for record in records:
         row = {
             name: value

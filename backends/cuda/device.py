@@ -75,7 +75,7 @@ class CudaDevice:
         self.rows = RowTable(config.max_num_seqs, config.max_model_len, block_size, device)
         self.histories = Histories(spec.vocab)
         self._packer = Packer(self.rows, self.histories, device)
-        self._sampler = Sampler(self.rows, model.operations, device)
+        self._sampler = Sampler(self.rows, self.histories, model.operations, device)
         self._copies = CopyEngine(self.kv, model.operations, store)
         self.on_copy_done = self._copies.on_done
         self._clock, self._begin_ns = clock, clock()

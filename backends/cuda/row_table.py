@@ -33,6 +33,7 @@ class RowTable:
         self.seeds: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.min_tokens: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.wants_logprobs: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.shifts_scores: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.last_tokens: Tensor = torch.zeros(num_slots, dtype=torch.int64, device=device)
 
     def welcome(self, sequence: Sequence) -> None:
@@ -46,6 +47,7 @@ class RowTable:
         self.seeds[slot] = sampling.seed % (1 << _SEED_BITS)
         self.min_tokens[slot] = sampling.min_tokens
         self.wants_logprobs[slot] = sampling.logprobs is not None
+        self.shifts_scores[slot] = sampling.shifts_scores
 
     def join(self, sequence: Sequence, newest: int) -> None:
         """A sequence is in the decode batch, its newest token not computed yet."""

@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from backends.cuda.histories import Histories
 from backends.cuda.operations import Operations
 from backends.cuda.packing import PackedStep
+from backends.cuda.penalties import shifted
 from backends.cuda.row_table import RowTable
 from kernels import sampling
 from schedlab.device import TokenLogprobs
@@ -27,14 +29,16 @@ class Sampled(NamedTuple):
 class Sampler:
     """Reads each row's parameters from the table. A step of greedy rows costs an argmax."""
 
-    def __init__(self, rows: RowTable, operations: Operations, device: torch.device) -> None:
-        self._rows, self._operations, self._device = rows, operations, device
+    def __init__(self, rows: RowTable, histories: Histories, operations: Operations, device: torch.device) -> None:
+        self._rows, self._histories, self._operations, self._device = rows, histories, operations, device
 
     def sample(self, packed: PackedStep, logits: Tensor) -> Sampled:
         """A token for each row of `logits` [n, vocab]."""
         slots, rows = packed.slots, self._rows
         early = np.flatnonzero(packed.output_indices + 1 < rows.min_tokens[slots])
-        allowed = _without_ends(packed.sequences, logits, early.tolist()) if len(early) else logits
+        shifting = np.flatnonzero(rows.shifts_scores[slots]).tolist()
+        allowed = shifted(packed.sequences, logits, shifting, self._histories) if shifting else logits
+        allowed = _without_ends(packed.sequences, allowed, early.tolist()) if len(early) else allowed
         if not rows.temperatures[slots].any():
             tokens = sampling.greedy(allowed)
         else:

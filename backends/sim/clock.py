@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappush
+from typing import Any, Protocol
 
 import simpy
 from simpy.events import Event, EventPriority
@@ -16,6 +17,18 @@ AFTER_ALL_ELSE = EventPriority(2)
 # Everyone has received everything that is said at an instant before anyone decides at that instant.
 SETTLED = EventPriority(3)
 Callback = Callable[[Event], None]
+
+
+class Clock(Protocol):
+    """Time in quanta, and calls when it comes."""
+
+    def now_quanta(self) -> int: ...
+
+    def now_ns(self) -> int: ...
+
+    def at(self, at_quanta: int, callback: Callable[[Any], None]) -> object:
+        """Call back at a time, or now if it is past."""
+        ...
 
 
 class Alarm(Event):

@@ -9,11 +9,12 @@ from simpy.events import Event
 
 from backends.sim.clock import Alarm, SimClock
 from backends.sim.costs.base import CostModel
-from backends.sim.links import CopyTicket, Links
+from backends.sim.links import Links
+from backends.sim.modelled import ModelledDevice
 from backends.sim.outputs import OutputModel
 from schedlab.batch import DecodeBatch
-from schedlab.device import FOREVER_NS, CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
-from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta, quanta_to_ns, slowed
+from schedlab.device import FOREVER_NS, DeviceFacts, Step, StepResult, Ticket
+from schedlab.pace import Pace, ns_to_quanta
 from schedlab.sequence import Sequence
 
 ResultCallback = Callable[[StepResult], None]
@@ -33,7 +34,7 @@ class StepTicket:
         self.on_done: ResultCallback | None = None
 
 
-class SimDevice:
+class SimDevice(ModelledDevice):
     """Runs steps in the time that a cost model gives them and ends rows where an output model says.
 
     A decode step is repeated in closed form up to the first row's end, the caller's bounds, or a delivery.
@@ -42,17 +43,12 @@ class SimDevice:
     def __init__(
         self, clock: SimClock, cost: CostModel, outputs: OutputModel, facts: DeviceFacts, links: Links | None = None
     ) -> None:
+        super().__init__(clock, cost, outputs, facts, links or Links(clock))
         self.clock = clock
-        self.now_ns = clock.now_ns
-        self.cost = cost
-        self.outputs = outputs
-        self.facts = facts
-        self.links = links or Links(clock)
         self._ends = RowEnds(outputs)
         self._in_flight: StepTicket | None = None
         self._num_launches = 0
         self.busy_quanta = 0
-        self._no_window: tuple[int | None, int] = (None if cost.window_tokens is None else 0, 0)
 
     def launch(self, step: Step) -> StepTicket:
         """Begin a step when the copies that it names have ended."""
@@ -73,34 +69,6 @@ class SimDevice:
         self._in_flight = ticket = StepTicket(self._num_launches, step, pace, ends_row, alarm)
         return ticket
 
-    def copy(self, op: CopyOp) -> CopyTicket:
-        """Begin a copy on its link when the copies that it names have ended."""
-        return self.links.copy(op)
-
-    def move_slot(self, source: int, target: int) -> None:
-        """Takes no time here: a slot's state is small beside a step's traffic."""
-
-    def save_state(self, slot: int, snapshot: int, num_tokens: int) -> None:
-        """Takes no time here: at the speed of the memory a state of 20 MB is copied in 10 us, a step takes 10 ms."""
-
-    def restore_state(self, snapshot: int, slot: int) -> None:
-        """Takes no time here either."""
-
-    def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
-        """Queueing and transfer on the link, as it stands."""
-        return self.links.copy_ns(kind, num_bytes)
-
-    def prefill_ns(self, num_tokens: int) -> int:
-        """One step of that one chunk."""
-        return quanta_to_ns(self.cost.step_quanta(0, 0, [(0, num_tokens)], self._no_window[0]))
-
-    def output_keys(self, sequence: Sequence, first: int, last: int, block_size: int) -> list[int]:
-        """Keys that the output model knows of blocks that outputs have filled."""
-        return self.outputs.keys(sequence.request_id, first, last, block_size)
-
-    def forget(self, sequence: Sequence) -> None:
-        self.outputs.forget(sequence.request_id)
-
     def when_done(self, ticket: Ticket, callback: ResultCallback) -> None:
         """Hand the result of the step in flight to `callback` when it ends."""
         assert isinstance(ticket, StepTicket) and ticket is self._in_flight
@@ -115,27 +83,6 @@ class SimDevice:
         if repeats < ticket.pace.count:
             ticket.pace = ticket.pace.truncated(repeats)
             ticket.alarm = self.clock.at(ticket.pace.last_quanta, self._ring)
-
-    def pace_of(self, step: Step, start_quanta: int, most: int) -> Pace:
-        """When the iterations of a step end, at most `most` of them."""
-        batch = step.decode
-        rows = len(batch.rows) if batch is not None else 0
-        context_tokens = batch.context_tokens if batch is not None else 0
-        windowed_tokens, growing_rows = self._no_window
-        if batch is not None and batch.windowed is not None:
-            windowed_tokens, growing_rows, holds = batch.windowed.sum(rows, batch.step)
-            most = min(most, holds)
-        pace: Pace
-        if step.chunks:
-            chunks = [(start, num_tokens) for _, start, num_tokens, _ in step.chunks]
-            quanta = self.cost.step_quanta(rows, context_tokens, chunks, windowed_tokens)
-            pace = ArithmeticPace(start_quanta, 1, quanta)
-        else:
-            pace = self.cost.decode_pace(rows, context_tokens, start_quanta, most, windowed_tokens, growing_rows)
-        if batch is None or not batch.far_blocks:
-            return pace
-        # Blocks on disk are read through both links before the rows that need them can go on; nothing overlaps.
-        return slowed(pace, self.links.read_quanta(batch.far_blocks * self.facts.block_bytes, start_quanta))
 
     def _ring(self, alarm: Event) -> None:
         ticket = self._in_flight

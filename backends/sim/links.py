@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from backends.sim.clock import SimClock
+from backends.sim.clock import Clock
 from schedlab.device import CopyKind, CopyOp, Ticket
 from schedlab.pace import QUANTA_PER_NS, ns_to_quanta, quanta_to_ns
 
@@ -67,7 +67,7 @@ class Links:
 
     __slots__ = ("_clock", "_free_at", "_num_copies", "_specs", "on_begin", "on_done")
 
-    def __init__(self, clock: SimClock, specs: Mapping[CopyKind, LinkSpec] = DEFAULT_LINKS) -> None:
+    def __init__(self, clock: Clock, specs: Mapping[CopyKind, LinkSpec] = DEFAULT_LINKS) -> None:
         self._clock = clock
         self._specs = specs
         self._free_at = dict.fromkeys(specs, 0)

@@ -234,6 +234,7 @@ def _announce(
         len(core.parked),
         result.tokens,
         core.pool.cached_blocks,
+        result.logprobs,
     )
     for notify in core.bus.on_step_done:
         notify(event)

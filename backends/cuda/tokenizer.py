@@ -1,0 +1,134 @@
+"""A model's tokenizer and chat template, from the files beside its weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
+
+from backends.cuda.loading import end_tokens
+from schedlab.errors import UsageError
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_SPACE = "\u2581"
+# Bytes that byte-level BPE writes as themselves; the others are letters from 256 on, in order (GPT-2's published map).
+_PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+
+
+class ModelTokenizer:
+    """Tokens of a Hugging Face folder. `vocab` is the model's, which may be larger than the tokenizer's.
+
+    Raises UsageError for a folder without a tokenizer, or one that cannot be read.
+    """
+
+    def __init__(self, folder: Path, vocab: int) -> None:
+        path = folder / "tokenizer.json"
+        if not path.exists():
+            raise UsageError(f"{path}: does not exist; a server needs the model's tokenizer.json")
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+            described = json.loads(path.read_text("utf-8"))
+        except Exception as error:
+            raise UsageError(f"{path}: is no tokenizer: {error}") from None
+        self.vocab = vocab
+        self.eos_token_ids = end_tokens(folder)
+        self._special = {added["id"] for added in described.get("added_tokens", []) if added.get("special")}
+        self._bytes = _bytes_of_tokens(self._tokenizer, described)
+        self.longest_token_bytes = max(map(len, self._bytes.values()), default=1)
+        self._settings = _settings(folder)
+        self._template = _template(folder, self._settings)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Token ids of a text."""
+        return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        """What the token adds to a text; nothing for an id that the tokenizer does not have."""
+        return self._bytes.get(token, b"")
+
+    def is_special(self, token: int) -> bool:
+        return token in self._special
+
+    def chat_prompt(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Token ids of a chat by the model's own template.
+
+        Raises UsageError where the model has none, or it refuses the chat.
+        """
+        if self._template is None:
+            raise UsageError("the model has no chat template; use /v1/completions")
+        words = {name: _word(self._settings.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+        try:
+            text = self._template.render(messages=list(messages), add_generation_prompt=True, **words)
+        except TemplateError as error:
+            raise UsageError(f"the model's chat template refuses this chat: {error}") from None
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise UsageError(f"the model's chat template fails at this chat: {error}") from None
+        return self.encode(text, add_special_tokens=False)
+
+
+def _bytes_of_tokens(tokenizer: Tokenizer, described: Mapping[str, Any]) -> dict[int, bytes]:
+    added = {one["id"]: one["content"].encode() for one in described.get("added_tokens", [])}
+    is_byte_level = "ByteLevel" in json.dumps([described.get("decoder"), described.get("pre_tokenizer")])
+    letters = _byte_letters()
+    found = {}
+    for word, number in tokenizer.get_vocab(with_added_tokens=True).items():
+        if number in added:
+            found[number] = added[number]
+        elif is_byte_level:
+            found[number] = b"".join(bytes((letters[one],)) if one in letters else one.encode() for one in word)
+        elif match := _BYTE_TOKEN.fullmatch(word):
+            found[number] = bytes((int(match[1], 16),))
+        else:
+            found[number] = word.replace(_SPACE, " ").encode()
+    return found
+
+
+def _byte_letters() -> dict[str, int]:
+    others = [byte for byte in range(256) if byte not in _PLAIN]
+    return {chr(byte): byte for byte in _PLAIN} | {chr(256 + at): byte for at, byte in enumerate(others)}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    if not path.exists():
+        return {}
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: is no JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise UsageError(f"{path}: is no JSON object")
+    return settings
+
+
+def _template(folder: Path, settings: Mapping[str, Any]) -> Any:
+    """The compiled chat template; None where the model has none."""
+    path = folder / "chat_template.jinja"
+    source = path.read_text("utf-8") if path.exists() else settings.get("chat_template")
+    if isinstance(source, list):
+        source = next((one.get("template") for one in source if one.get("name") == "default"), None)
+    if not source:
+        return None
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    try:
+        return environment.from_string(source)
+    except TemplateError as error:
+        raise UsageError(f"{folder}: its chat template cannot be read: {error}") from None
+
+
+def _refuse(message: str) -> None:
+    raise TemplateError(message)
+
+
+def _word(value: Any) -> str:
+    """A special token as `tokenizer_config.json` has it: a text, or an object with one."""
+    return str(value.get("content", "")) if isinstance(value, Mapping) else value or ""

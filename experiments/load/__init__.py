@@ -1,0 +1,1 @@
+"""`schedlab bench`: a trace against a server that speaks OpenAI's API, measured from the client's side."""

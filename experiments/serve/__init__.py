@@ -1,0 +1,1 @@
+"""`schedlab serve`: from options to a scheduler on a device, and the server around it."""

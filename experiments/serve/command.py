@@ -1,0 +1,135 @@
+"""`schedlab serve`, from its flags to the end of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from experiments.config import schedlab_version
+from experiments.options import options_from
+from experiments.serve.recorder import Recorder
+from experiments.serve.served import Served
+from schedlab.errors import UsageError
+from schedlab.policies.priority import Priority
+
+DEVICES = ("auto", "cuda", "cpu", "sim")
+_MAX_BODY_BYTES = 16 << 20
+_MAX_LOGPROBS = 20
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+_NEEDED_BY_MODELS = ("torch", "safetensors", "tokenizers", "gguf")
+# What shapes a modelled GPU only.
+_OF_SIM = ("hardware", "tp", "cost", "cost_set")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What a server has beside the scheduler's options, which are a replay's.
+
+    Attributes:
+        max_queue: requests that may wait beside those that have a seat; more are told to come again.
+        drain_s: time that requests in flight have when the server is to end.
+        seed: of the requests that bring none, and of dummy weights.
+        dtype, load_format: of a real model; None = auto.
+        record: file to write the traffic to as a trace; None = none.
+    """
+
+    device: str = "auto"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_key: str | None = None
+    served_model_name: str | None = None
+    max_queue: int = 1024
+    drain_s: float = 30.0
+    seed: int = 0
+    dtype: str | None = None
+    load_format: str | None = None
+    record: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise UsageError(f"--device {self.device!r} is not known; choose one of {', '.join(DEVICES)}")
+        if not 0 <= self.port < 1 << 16:
+            raise UsageError(f"--port is {self.port}; give 0 (any that is free) to 65535")
+        if self.max_queue < 0:
+            raise UsageError(f"--max-queue is {self.max_queue}; give 0 or more")
+        if self.api_key is not None and not (self.api_key and self.api_key.isascii() and self.api_key.isprintable()):
+            raise UsageError("--api-key must be printable ASCII, at least one character")
+
+    def model_files(self) -> dict[str, Any]:
+        """The options that concern the files of a model."""
+        return {"dtype": self.dtype, "load_format": self.load_format}
+
+
+def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
+    """Serve until a signal ends it; `given` are the options that a replay has too.
+
+    Raises UsageError for anything wrong with the options, and without the extra `serve`.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"serve needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]'")
+    from schedlab.serve.server import bind, run_server
+
+    bound = bind(options.host, options.port)
+    served = _served(given, options)
+    recorder = None if options.record is None else Recorder(options.record, served.core.config.block_size)
+    if recorder is not None:
+        served.core.bus.add(recorder)
+    run_server(_service(served, options), bound, served.what, options.drain_s)
+    if recorder is not None:
+        recorder.close()
+
+
+def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
+    if options.device == "sim":
+        _refuse(options.model_files(), "it is about the files of a real model, and --device sim has none")
+        from experiments.serve.simulated import simulated
+
+        return simulated(options_from(given))
+    _refuse({name: given.get(name) for name in _OF_SIM}, "it shapes a modelled GPU: use --device sim")
+    missing = [name for name in _NEEDED_BY_MODELS if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"a real model needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]', or use "
+            "--device sim"
+        )
+    from experiments.serve.real import real
+
+    shared = {name: value for name, value in given.items() if name != "model"}
+    dtype, load_format = options.dtype or "auto", options.load_format or "auto"
+    return real(options_from(shared), given.get("model"), options.device, dtype, load_format)
+
+
+def _refuse(flags: Mapping[str, Any], why: str) -> None:
+    for name, value in flags.items():
+        if value is not None:
+            raise UsageError(f"--{name.replace('_', '-')} has no effect here: {why}")
+
+
+def _service(served: Served, options: ServeOptions) -> Any:
+    from schedlab.serve.app import Service
+    from schedlab.serve.engine import Engine
+    from schedlab.serve.metrics import ServerMetrics
+    from schedlab.serve.params import Limits
+
+    core = served.core
+    name = options.served_model_name or served.name
+    metrics = ServerMetrics(core, name)
+    core.bus.add(metrics)
+    has_priorities = isinstance(core.policy, Priority)
+    limits = Limits(name, core.config, core.pool.total_blocks, _MAX_LOGPROBS, has_priorities)
+    return Service(
+        Engine(core, served.device),
+        served.tokenizer,
+        limits,
+        Random(options.seed),
+        schedlab_version(),
+        options.api_key,
+        options.max_queue,
+        _MAX_BODY_BYTES,
+        metrics.exposition(),
+    )

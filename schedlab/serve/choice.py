@@ -1,0 +1,121 @@
+"""One output on its way to a client: what has come and was not taken yet is one delta, however slow the client is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from schedlab.device import TokenLogprobs
+from schedlab.request import FinishReason
+from schedlab.serve.engine import End
+from schedlab.serve.params import Wanted
+from schedlab.serve.text import OutputText
+from schedlab.serve.tokenizer import Tokenizer
+
+FINISH_WORDS = {
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.TIMEOUT: "abort",
+    FinishReason.CANCELLED: "abort",
+}
+
+
+class Piece(NamedTuple):
+    """A token of an output, where its text begins in that of the output, and what its logprobs are."""
+
+    token: int
+    text_offset: int
+    logprobs: TokenLogprobs | None
+
+
+class Delta(NamedTuple):
+    """What is new; `finish_reason` is None until the last."""
+
+    text: str
+    pieces: list[Piece]
+    finish_reason: str | None
+    stop_reason: str | int | None
+
+
+class Choice:
+    """A sink of the engine.
+
+    Attributes:
+        wake: set when there is something to take; choices of one answer share it.
+        prompt_text: what comes before the output, if the client wants it back.
+        ended: how it ended, once it has.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        wanted: Wanted,
+        tokenizer: Tokenizer,
+        wake: asyncio.Event,
+        *,
+        skip_special: bool,
+        prompt_text: str = "",
+    ) -> None:
+        self.index = index
+        self.request = wanted.request
+        self.wake = wake
+        self.prompt_text = prompt_text
+        self.ended: End | None = None
+        self.done = False
+        self.num_tokens = 0
+        self._text = OutputText(tokenizer, wanted.rule, skip_special=skip_special)
+        self._include_stop = wanted.rule.include
+        self._waiting: list[tuple[int, TokenLogprobs | None]] = []
+        self._offset = len(prompt_text)
+        self._stop_reason: str | int | None = None
+
+    def token(self, token: int, logprobs: TokenLogprobs | None) -> None:
+        if self.request.max_tokens:
+            self._waiting.append((token, logprobs))
+            self.wake.set()
+
+    def end(self, end: End) -> None:
+        self.ended = end
+        self.wake.set()
+
+    @property
+    def has_news(self) -> bool:
+        return not self.done and bool(self._waiting or self.ended)
+
+    def take(self) -> Delta:
+        """All that is new. After the last one the choice is done."""
+        waiting, self._waiting = self._waiting, []
+        text, pieces = "", []
+        for token, logprobs in waiting:
+            pieces.append(Piece(token, self._offset + len(text), logprobs))
+            self._feed(token)
+            text += self._text.take()
+        if self.ended is not None:
+            self.done = True
+            text += self._text.take_rest()
+        self._offset += len(text)
+        return Delta(text, pieces, self._finish_reason(), self._reason_of_stop())
+
+    def _feed(self, token: int) -> None:
+        self.num_tokens += 1
+        sampling = self.request.sampling
+        if self.num_tokens >= sampling.min_tokens:
+            if token in sampling.stop_token_ids:
+                self._stop_reason = token
+                if not self._include_stop:
+                    return
+            elif token in sampling.eos_token_ids and not sampling.ignore_eos:
+                return
+        self._text.feed(token)
+
+    def _finish_reason(self) -> str | None:
+        return None if self.ended is None else FINISH_WORDS.get(self.ended.reason, "error")
+
+    def _reason_of_stop(self) -> str | int | None:
+        if self.ended is None:
+            return None
+        if self.ended.reason is FinishReason.TIMEOUT:
+            return "deadline"
+        if self.ended.reason is not FinishReason.STOP:
+            return None
+        return self._text.matched if self._text.matched is not None else self._stop_reason

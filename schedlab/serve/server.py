@@ -1,0 +1,93 @@
+"""uvicorn around the application: one line when it is ready, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from schedlab.errors import UsageError
+from schedlab.serve.app import Service, make_app
+from schedlab.serve.engine import SHUTTING_DOWN
+
+_FLUSH_S = 2
+_BACKLOG = 2048
+
+
+class DrainingServer(uvicorn.Server):
+    """On the first SIGTERM or SIGINT it takes no more requests and lets those in flight end, for `drain_s` at most.
+
+    A second signal ends it at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service, ready_line: str, drain_s: float) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready_line = ready_line
+        self._drain_s = drain_s
+        self._draining: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._loop = asyncio.get_running_loop()
+        print(self._ready_line, flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._service.draining or self._loop is None:
+            self.should_exit = self.force_exit = True
+            return
+        self._service.draining = True
+        name, seconds = signal.Signals(sig).name, self._drain_s
+        print(f"schedlab: {name}: no new requests; those in flight have {seconds:g} s", file=sys.stderr, flush=True)
+        self._loop.call_soon_threadsafe(self._begin_draining)
+
+    def _begin_draining(self) -> None:
+        self._draining = asyncio.ensure_future(self._drain())
+
+    async def _drain(self) -> None:
+        engine = self._service.engine
+        with suppress(TimeoutError):
+            await asyncio.wait_for(engine.wait_idle(), self._drain_s)
+        await engine.close(SHUTTING_DOWN)
+        self.should_exit = True
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at that address.
+
+    Raises UsageError when it is taken or is none of this machine's.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--host {host} --port {port}: {error}; choose another address") from None
+    return bound
+
+
+def run_server(service: Service, bound: socket.socket, what: str, drain_s: float) -> None:
+    """Serve until a signal ends it; `what` is said in the line that tells where."""
+    host, port = bound.getsockname()[:2]
+    logging.basicConfig(level=logging.WARNING, format="schedlab: %(message)s")
+    config: Any = uvicorn.Config(
+        make_app(service),
+        log_level="warning",
+        access_log=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_FLUSH_S,
+        lifespan="on",
+        server_header=False,
+    )
+    address = f"[{host}]" if ":" in host else host
+    line = f"schedlab: serving {service.limits.model} on http://{address}:{port} ({what})"
+    DrainingServer(config, service, line, drain_s).run(sockets=[bound])

@@ -1,0 +1,121 @@
+"""Traffic as a trace, and a trace as traffic."""
+
+from __future__ import annotations
+
+import tests.serve.needed  # isort: skip
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+
+from schedlab import cli
+from tests.serve.lab import QUICK, RawClient, Server, wait_for
+
+assert tests.serve.needed
+TRACE = """arrival_ns,prompt_tokens,output_tokens,hash_ids,hash_block_tokens
+0,40,5,1 2,16
+100000000,40,7,1 3,16
+100000000,20,1,-,16
+300000000,64,30,1 2 4 5,16
+"""
+
+
+class Told(NamedTuple):
+    """How a command ended and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def schedlab(*arguments: str) -> Told:
+    """The command, run in this process."""
+    out, errors = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+        patch.setattr(sys, "argv", ["schedlab", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    return Told(int(ended.value.code or 0), out.getvalue(), errors.getvalue())
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A trace sent by `bench` to a server that records, with one client that leaves early."""
+    folder = tmp_path_factory.mktemp("record")
+    (folder / "sent.csv").write_text(TRACE)
+    server = Server("--device", "sim", *QUICK, "--set", "prefix_cache=true", "--record", str(folder / "got.jsonl"))
+    try:
+        out = folder / "bench"
+        told = schedlab("bench", server.url, str(folder / "sent.csv"), "--out", str(out), "--slo", "ttft=5s")
+        leaver = RawClient(
+            server.port, "/v1/completions", {"prompt": "x", "stream": True, "max_tokens": 4000, "ignore_eos": True}
+        )
+        leaver.read_until(b"data: ")
+        leaver.close()
+        wait_for(lambda: server.metric("vllm:num_requests_running") == 0)
+        server.terminate()
+        code = server.wait()
+    finally:
+        server.close()
+    yield {"folder": folder, "told": told, "out": out, "code": code}
+
+
+def test_bench_prints_and_writes_what_replay_does(recorded: dict[str, Any]) -> None:
+    told, out = recorded["told"], recorded["out"]
+    assert told.returncode == 0, told.stderr
+    assert "4 arrived, 4 finished (length)" in told.stdout and "TTFT" in told.stdout
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["requests"]["finished"]["length"] == 4
+    assert (summary["prompt_tokens"], summary["output_tokens"]) == (164, 43)
+    assert summary["goodput"]["share"] == 1
+    requests = pd.read_parquet(out / "requests.parquet")
+    assert list(requests["output_tokens"]) == [5, 7, 1, 30] and requests["first_token_ns"].notna().all()
+    assert requests["cached_tokens"].iloc[3] == 32
+    timeline = pd.read_parquet(out / "timeline.parquet")
+    assert timeline["prompt_tokens"].sum() == 164 and timeline["running"].iloc[-1] == 0
+    assert b"<html" in (out / "report.html").read_bytes()
+
+
+def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[str, Any]) -> None:
+    assert recorded["code"] == 0
+    trace, out = recorded["folder"] / "got.jsonl", recorded["folder"] / "replay"
+    told = schedlab("replay", str(trace), "--set", "prefix_cache=true", "--out", str(out))
+    assert told.returncode == 0, told.stderr
+    requests = pd.read_parquet(out / "requests.parquet").sort_values("arrival_ns")
+    assert list(requests["prompt_tokens"])[:4] == [40, 40, 20, 64]
+    assert list(requests["output_tokens"])[:4] == [5, 7, 1, 30]
+    assert requests["cached_tokens"].iloc[3] == 32
+    assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
+
+
+def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,9000,1\n0,5,2\n")
+    told = schedlab("bench", server.url, str(trace), "--max-concurrency", "1")
+    assert "1 finished (length), 1 error" in told.stdout and "1 requests failed: HTTP 400" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bench", "http://127.0.0.1:1"), "does not name its models"),
+        (("bench", "ftp://x"), "is no URL of a server"),
+        (("serve", "--device", "gpu"), "--device 'gpu' is not known"),
+        (("serve", "--device", "sim", "--dtype", "float32"), "--dtype has no effect here"),
+        (("serve", "--device", "cpu", "--hardware", "h100"), "--hardware has no effect here"),
+        (("serve", "--device", "sim", "--set", "no=1"), "no"),
+        (("serve", "--device", "sim", "--record", "x.csv"), "must end in .jsonl"),
+        (("serve", "--device", "sim", "--host", "203.0.113.9"), "choose another address"),
+    ],
+)
+def test_bad_flags_are_one_line_and_code_2(arguments: tuple[str, ...], message: str) -> None:
+    told = schedlab(*arguments)
+    assert told.returncode == 2 and told.stdout == ""
+    assert message in told.stderr and told.stderr.count("\n") == 1
