@@ -59,6 +59,23 @@ def test_a_chat_and_its_stream_are_the_same(server: Server) -> None:
     assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason == "length"
 
 
+def test_m13_the_role_is_no_token(server: Server) -> None:
+    """A chat stream's first chunk holds only the role: neither tokens nor first tokens count it."""
+    names = ("vllm:generation_tokens_total", "vllm:time_to_first_token_seconds_count")
+    before = [server.metric(name) for name in names]
+    stream = server.openai().chat.completions.create(
+        model="Llama-3-8B",
+        messages=[{"role": "user", "content": "hi"}],
+        max_completion_tokens=9,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = list(stream)
+    assert chunks[0].choices[0].delta.role == "assistant" and not chunks[0].choices[0].delta.content
+    assert chunks[-1].usage.completion_tokens == 9
+    assert [after - ago for after, ago in zip(map(server.metric, names), before, strict=True)] == [9, 1]
+
+
 def test_running_usage_is_in_every_event(server: Server) -> None:
     body = {
         "prompt": "x",
