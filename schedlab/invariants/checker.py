@@ -103,8 +103,7 @@ class Checker:
     def on_refused(self, event: Refused) -> None:
         self._pass_time(event.now_ns)
         self._phases.moved = True
-        if event.sequence in self._tracks or not event.reason:
-            raise told.REFUSED.broken(f"{event.sequence} is refused: {event.reason!r}", event.sequence.request_id)
+        told.check_refusal(self._core, event, is_known=event.sequence in self._tracks)
 
     def on_admitted(self, event: Admitted) -> None:
         track, core, sequence = self._follow(event.now_ns, event.sequence), self._core, event.sequence

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedlab.config import Fusion, VictimRule
+from sortedcontainers import SortedKeyList
+
+from schedlab.config import Fusion, ResumeRule, VictimRule
 from schedlab.errors import DeviceFault
 from schedlab.events import Admitted, Arrived, Finished, FirstToken, Refused, Resumed
 from schedlab.request import FinishReason, Prompt, Request
@@ -57,6 +59,17 @@ def a_waiting_request_is_refused(stage: Stage) -> None:
 @REQUESTS.of("refused_never_waits")
 def a_request_is_refused_without_reason(stage: Stage) -> None:
     stage.tell(Refused(stage.now_ns, stranger(stage), ""))
+
+
+@REQUESTS.of("refused_requests_can_never_run")
+def a_request_is_refused_that_fits(stage: Stage) -> None:
+    stage.tell(Refused(stage.now_ns, stranger(stage, prompt_tokens=160), "it is too long"))
+
+
+@REQUESTS.of("accepted_requests_can_run")
+def a_prompt_beyond_the_model_is_accepted(stage: Stage) -> None:
+    stage.core.config = replace(stage.core.config, max_model_len=8)
+    stage.tell(Arrived(stage.now_ns, stranger(stage, prompt_tokens=8)))
 
 
 @REQUESTS.of("nothing_before_arrival_or_after_the_end")
@@ -200,6 +213,18 @@ def a_preempted_request_returns_without_room(stage: Stage) -> None:
 @REQUESTS.of("resume_in_order", CRAMPED, ready=someone_is_parked)
 def another_returns_first(stage: Stage) -> None:
     stage.tell(Resumed(stage.now_ns, first_waiting(stage)))
+
+
+SMALLEST = replace(CRAMPED, config=replace(CRAMPED.config, resume=ResumeRule.SMALLEST), num_blocks=8)
+
+
+def two_are_parked(stage: Stage) -> bool:
+    return len(stage.core.parked) > 1
+
+
+@REQUESTS.of("resume_in_order", SMALLEST, ready=two_are_parked)
+def the_largest_returns_first(stage: Stage) -> None:
+    stage.core.parked = SortedKeyList(stage.core.parked, key=lambda one: -one.num_known)
 
 
 @REQUESTS.of("finished_is_finished")
