@@ -6,6 +6,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from schedlab.core.plan import Lane
 from schedlab.device import StepResult
 from schedlab.errors import InvariantViolation
 from schedlab.events import (
@@ -28,6 +29,7 @@ from schedlab.invariants.choices import OVERTAKEN, check_admission, check_resume
 from schedlab.invariants.ends import TIMES, check_end, note_unpublished
 from schedlab.invariants.last import nothing_is_left
 from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
+from schedlab.invariants.pieces import pieces_end_for_a_reason
 from schedlab.invariants.state import check, check_moment, sweep
 from schedlab.invariants.steps import ROWS, blocks_hold_what_was_written, check_step
 from schedlab.invariants.track import Track
@@ -64,6 +66,8 @@ class Checker:
         self._sweeps = False
         self._ticks_since_audit = 0
         self._evicted_in_plan: list[Sequence] = []
+        # The lane of the step in flight, and the rows as it was asked for.
+        self._launched = Lane.ALL, 0
         # Iterations of the decode batch so far, and its rows.
         self._iterations = 0
         self._num_rows = 0
@@ -153,6 +157,8 @@ class Checker:
         chunks = event.chunks
         is_first_chunk = len(chunks) == 1 and not event.decode_rows and not self._track(chunks[0].sequence).chunks
         check_step(core, event, is_first_chunk=is_first_chunk)
+        if chunks:
+            pieces_end_for_a_reason(core, event, *self._launched)
         for chunk in chunks:
             tracks[chunk.sequence].compute(chunk)
             self.prefill_tokens += chunk.num_tokens
@@ -206,8 +212,9 @@ class Checker:
             due_ns, _, sequence = deadlines[0]
             raise told.SWEPT.broken(f"{sequence}, due at {due_ns} ns, lives on", sequence.request_id)
 
-    def _before_launch(self, *_: object) -> None:
+    def _before_launch(self, lane: Lane) -> None:
         self._phases.launch(self._core)
+        self._launched = lane, len(self._core.batch.rows)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""

@@ -137,6 +137,16 @@ def a_chunk_beside_rows_exceeds_its_limit(stage: Stage) -> None:
     stage.wrap("commit", before=limit)
 
 
+@REQUESTS.of("a_piece_ends_for_a_reason", LONG, ready=lambda stage: stage.core.prefilling)
+def a_chunk_stops_before_its_limit(stage: Stage) -> None:
+    stage.core.config = replace(stage.core.config, max_prefill_tokens=5)
+
+    def allow_one_more(_: object) -> None:
+        stage.core.config = replace(stage.core.config, max_prefill_tokens=6)
+
+    stage.wrap("commit", before=allow_one_more)
+
+
 @REQUESTS.of("admission_needs_a_seat")
 def a_fourth_comes_in(stage: Stage) -> None:
     stage.core.slots.num_slots = 9
