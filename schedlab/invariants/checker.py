@@ -33,6 +33,7 @@ from schedlab.invariants.pieces import pieces_end_for_a_reason
 from schedlab.invariants.state import check, check_moment, sweep
 from schedlab.invariants.steps import ROWS, blocks_hold_what_was_written, check_step
 from schedlab.invariants.track import Track
+from schedlab.invariants.ways import Ways, who_makes_way_is_swapped_out
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
 from schedlab.sequence import NOT_YET, Sequence
@@ -61,6 +62,7 @@ class Checker:
         self._deadlines: list[tuple[int, int, Sequence]] = []
         self._phases = Phases()
         self._chain = Chain()
+        self._ways = Ways()
         self._now_ns = 0
         self._sweep_credit = 0
         self._sweeps = False
@@ -86,7 +88,7 @@ class Checker:
         core.bus.add(self)
         _around(core, "begin_tick", before=self._before_tick)
         _around(core, "receive")
-        _around(core, "plan", before=self._phases.plan, after=self._after_plan)
+        _around(core, "plan", before=self._before_plan, after=self._after_plan)
         _around(core, "launch", before=self._before_launch)
         _around(core, "commit", before=self._before_commit)
         _around(core, "end_tick", before=self._before_end, after=self._after_tick)
@@ -126,6 +128,7 @@ class Checker:
         track = self._leave(event.now_ns, event.sequence)
         self._evicted_in_plan.append(event.sequence)
         check_victim(self._core, event, track.outputs(self._iterations))
+        who_makes_way_is_swapped_out(self._core, event)
         track.restart()
 
     def on_resumed(self, event: Resumed) -> None:
@@ -203,8 +206,13 @@ class Checker:
         if self._sweeps:
             self._sweep_credit = 0
 
+    def _before_plan(self) -> None:
+        self._phases.plan()
+        self._ways.before_plan(self._core)
+
     def _after_plan(self) -> None:
-        """No plan leaves a sequence alive whose deadline has come."""
+        """No plan leaves a sequence alive whose deadline has come, or a head that others would have made way for."""
+        self._ways.after_plan(self._core)
         deadlines, now_ns = self._deadlines, self._core.device.now_ns()
         while deadlines and deadlines[0][2] not in self._tracks:
             heappop(deadlines)

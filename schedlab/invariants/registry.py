@@ -19,6 +19,7 @@ from schedlab.invariants import (
     sums,
     swapped,
     track,
+    ways,
 )
 from schedlab.law import Law
 from schedlab.memory import laws as memory_laws
@@ -37,6 +38,7 @@ _MODULES = (
     steps,
     pieces,
     choices,
+    ways,
     ends,
     phases,
     last,

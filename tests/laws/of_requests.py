@@ -7,13 +7,13 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from schedlab.config import Fusion, ResumeRule, VictimRule
+from schedlab.config import Fusion, PreemptionMode, ResumeRule, VictimRule
 from schedlab.errors import DeviceFault
 from schedlab.events import Admitted, Arrived, Finished, FirstToken, Refused, Resumed
 from schedlab.request import FinishReason, Prompt, Request
 from schedlab.sequence import Sequence
-from tests.laws.breach import Breaches, first_row, first_waiting
-from tests.laws.stage import CRAMPED, CROWD, LONG, Stage
+from tests.laws.breach import Breaches, first_row, first_waiting, last_row
+from tests.laws.stage import COMMIT, CRAMPED, CROWD, EVICTING, LONG, Stage, config
 
 REQUESTS = Breaches()
 STRANGER = 99
@@ -180,6 +180,26 @@ def a_waiting_request_passes_a_preempted_one(stage: Stage) -> None:
 def a_request_comes_in_without_room(stage: Stage) -> None:
     stage.core.reserved_blocks += 100
     stage.tell(Admitted(stage.now_ns, first_waiting(stage)))
+
+
+def nobody_makes_way(stage: Stage) -> None:
+    """All that run are less important than the head of the queue."""
+    core = stage.core
+    for row in core.batch.rows:
+        row.request = replace(row.request, priority=9)
+    core.policy.make_way = lambda view, sequence: ()  # type: ignore[method-assign]
+
+
+REQUESTS.of("the_important_one_comes_in", EVICTING)(nobody_makes_way)
+REQUESTS.of("the_important_one_comes_in", replace(EVICTING, config=COMMIT.config))(nobody_makes_way)
+
+
+@REQUESTS.of(
+    "who_makes_way_is_swapped_out",
+    replace(CROWD, config=config(preemption=PreemptionMode.HOST, swap_host_gib=1, swap_at_admission=True)),
+)
+def a_row_makes_way_and_loses_what_it_has(stage: Stage) -> None:
+    stage.core.preempt(last_row(stage), "priority")
 
 
 @REQUESTS.of("victim_keeps_its_outputs")

@@ -17,6 +17,7 @@ from tests.laws.stage import (
     CRAMPED,
     CROWD,
     DENSE,
+    EVICTING,
     LONG,
     SHADOW,
     STATES,
@@ -50,7 +51,7 @@ def test_a_breach_is_told_by_its_law(breach: Breach) -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [CROWD, CRAMPED, COMMIT, LONG, CACHE, SWAP, WINDOW, STATES, DENSE, SHADOW], ids=range(10)
+    "scene", [CROWD, CRAMPED, COMMIT, LONG, CACHE, SWAP, WINDOW, STATES, DENSE, SHADOW, EVICTING], ids=range(11)
 )
 def test_the_laws_hold_without_damage(scene: Scene) -> None:
     Stage(scene).run(lambda stage: True, Place.BETWEEN)
