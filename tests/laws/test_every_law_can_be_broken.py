@@ -8,6 +8,7 @@ from schedlab.errors import InvariantViolation
 from schedlab.invariants import laws
 from tests.laws.breach import Breach
 from tests.laws.of_cache import KEPT
+from tests.laws.of_choices import CHOICES
 from tests.laws.of_memory import MEMORY
 from tests.laws.of_requests import REQUESTS
 from tests.laws.of_state import STATE
@@ -28,7 +29,7 @@ from tests.laws.stage import (
     Stage,
 )
 
-BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS]
+BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS, *CHOICES]
 
 
 @pytest.mark.parametrize("law", laws(), ids=lambda law: law.name)
