@@ -6,6 +6,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from schedlab.core.plan import Lane
 from schedlab.device import StepResult
 from schedlab.errors import InvariantViolation
 from schedlab.events import (
@@ -28,9 +29,11 @@ from schedlab.invariants.choices import OVERTAKEN, check_admission, check_resume
 from schedlab.invariants.ends import TIMES, check_end, note_unpublished
 from schedlab.invariants.last import nothing_is_left
 from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
+from schedlab.invariants.pieces import pieces_end_for_a_reason
 from schedlab.invariants.state import check, check_moment, sweep
 from schedlab.invariants.steps import ROWS, blocks_hold_what_was_written, check_step
 from schedlab.invariants.track import Track
+from schedlab.invariants.ways import Ways, who_makes_way_is_swapped_out
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
 from schedlab.sequence import NOT_YET, Sequence
@@ -59,11 +62,14 @@ class Checker:
         self._deadlines: list[tuple[int, int, Sequence]] = []
         self._phases = Phases()
         self._chain = Chain()
+        self._ways = Ways()
         self._now_ns = 0
         self._sweep_credit = 0
         self._sweeps = False
         self._ticks_since_audit = 0
         self._evicted_in_plan: list[Sequence] = []
+        # The lane of the step in flight, and the rows as it was asked for.
+        self._launched = Lane.ALL, 0
         # Iterations of the decode batch so far, and its rows.
         self._iterations = 0
         self._num_rows = 0
@@ -82,7 +88,7 @@ class Checker:
         core.bus.add(self)
         _around(core, "begin_tick", before=self._before_tick)
         _around(core, "receive")
-        _around(core, "plan", before=self._phases.plan, after=self._after_plan)
+        _around(core, "plan", before=self._before_plan, after=self._after_plan)
         _around(core, "launch", before=self._before_launch)
         _around(core, "commit", before=self._before_commit)
         _around(core, "end_tick", before=self._before_end, after=self._after_tick)
@@ -103,8 +109,7 @@ class Checker:
     def on_refused(self, event: Refused) -> None:
         self._pass_time(event.now_ns)
         self._phases.moved = True
-        if event.sequence in self._tracks or not event.reason:
-            raise told.REFUSED.broken(f"{event.sequence} is refused: {event.reason!r}", event.sequence.request_id)
+        told.check_refusal(self._core, event, is_known=event.sequence in self._tracks)
 
     def on_admitted(self, event: Admitted) -> None:
         track, core, sequence = self._follow(event.now_ns, event.sequence), self._core, event.sequence
@@ -123,6 +128,7 @@ class Checker:
         track = self._leave(event.now_ns, event.sequence)
         self._evicted_in_plan.append(event.sequence)
         check_victim(self._core, event, track.outputs(self._iterations))
+        who_makes_way_is_swapped_out(self._core, event)
         track.restart()
 
     def on_resumed(self, event: Resumed) -> None:
@@ -154,6 +160,8 @@ class Checker:
         chunks = event.chunks
         is_first_chunk = len(chunks) == 1 and not event.decode_rows and not self._track(chunks[0].sequence).chunks
         check_step(core, event, is_first_chunk=is_first_chunk)
+        if chunks:
+            pieces_end_for_a_reason(core, event, *self._launched)
         for chunk in chunks:
             tracks[chunk.sequence].compute(chunk)
             self.prefill_tokens += chunk.num_tokens
@@ -198,8 +206,13 @@ class Checker:
         if self._sweeps:
             self._sweep_credit = 0
 
+    def _before_plan(self) -> None:
+        self._phases.plan()
+        self._ways.before_plan(self._core)
+
     def _after_plan(self) -> None:
-        """No plan leaves a sequence alive whose deadline has come."""
+        """No plan leaves a sequence alive whose deadline has come, or a head that others would have made way for."""
+        self._ways.after_plan(self._core)
         deadlines, now_ns = self._deadlines, self._core.device.now_ns()
         while deadlines and deadlines[0][2] not in self._tracks:
             heappop(deadlines)
@@ -207,8 +220,9 @@ class Checker:
             due_ns, _, sequence = deadlines[0]
             raise told.SWEPT.broken(f"{sequence}, due at {due_ns} ns, lives on", sequence.request_id)
 
-    def _before_launch(self, *_: object) -> None:
+    def _before_launch(self, lane: Lane) -> None:
         self._phases.launch(self._core)
+        self._launched = lane, len(self._core.batch.rows)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""

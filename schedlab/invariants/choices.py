@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as List
 from typing import TYPE_CHECKING, Any
 
-from schedlab.config import AdmissionRule, VictimRule
+from schedlab.config import AdmissionRule, ResumeRule, VictimRule
 from schedlab.events import IMAGE_LOST, RESET, RESTORE_FAILED, Preempted
 from schedlab.law import Law, When
 from schedlab.policies.base import Policy
@@ -62,7 +62,7 @@ RETURN_ROOM = Law(
 )
 RETURN_ORDER = Law(
     "resume_in_order",
-    "Preempted requests return in the order that the policy gives them.",
+    "Preempted requests return in the order of the configured rule, or in that which the policy gives them.",
     When.EVENT,
     numbers=(47,),
     scenarios=(4,),
@@ -167,6 +167,30 @@ def check_resume(core: Scheduler, sequence: Sequence) -> None:
             f"{core.pool.free_blocks} free",
             sequence.request_id,
         )
-    key = core.policy.resume_key(core.view, sequence)
-    if core.parked and core.policy.resume_key(core.view, core.parked[0]) < key:
-        raise RETURN_ORDER.broken(f"{sequence} returns before {core.parked[0]}", core.parked[0].request_id)
+    returns_in_order(core, sequence)
+
+
+def returns_in_order(core: Scheduler, sequence: Sequence) -> None:
+    """No preempted one ranks before it. O(preempted): their own order is a part of what is checked."""
+    place = _place_of_return(core)
+    first = min(core.parked, key=place, default=sequence)
+    if place(first) < place(sequence):
+        raise RETURN_ORDER.broken(f"{sequence} returns before {first}", first.request_id)
+
+
+def _place_of_return(core: Scheduler) -> Callable[[Sequence], Any]:
+    """The configured rule in words of its own; a policy that has another rule is asked for it."""
+    policy, size = core.policy, core.config.block_size
+    if type(policy).resume_key is not Policy.resume_key:
+        return lambda one: policy.resume_key(core.view, one)
+    if core.config.resume is ResumeRule.SMALLEST:
+        return lambda one: (blocks_to_return(one, size), one.arrival_index)
+    if type(policy).rank is not Policy.rank:
+        return policy.rank
+    return lambda one: (policy.key(one.request), one.arrival_index)
+
+
+def blocks_to_return(sequence: Sequence, block_size: int) -> int:
+    """Of all its known tokens, without those that a window keeps on disk."""
+    far_blocks = sequence.window.start if sequence.window is not None else 0
+    return -(-(sequence.num_prompt_tokens + sequence.num_outputs) // block_size) - far_blocks

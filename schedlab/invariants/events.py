@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlab.events import Arrived, CacheReset, SwappedOut
+from schedlab.events import Arrived, CacheReset, Refused, SwappedOut
 from schedlab.invariants.track import Track
 from schedlab.law import Law, When
-from schedlab.memory.blocks import blocks_for
 from schedlab.memory.prefix import CachingBlockPool
+from schedlab.request import Request
 from schedlab.sequence import Sequence, State
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ REFUSED = Law(
     When.EVENT,
     numbers=(13,),
     scenarios=(2,),
+)
+REFUSED_CANNOT_RUN = Law(
+    "refused_requests_can_never_run",
+    "Only a request that can never fit into the pool or the model's length is refused, or one whose id is in use.",
+    When.EVENT,
+    numbers=(16,),
+    scenarios=(4,),
 )
 KNOWN = Law(
     "nothing_before_arrival_or_after_the_end",
@@ -128,14 +135,28 @@ def check_arrival(core: Scheduler, event: Arrived, *, is_known: bool) -> None:
         raise ARRIVES_ONCE.broken(f"{sequence} arrives", request.request_id)
     if event.now_ns < request.arrival_ns:
         raise ARRIVES_IN_TIME.broken(f"{sequence} of {request.arrival_ns} ns is seen", request.request_id)
-    tokens, config = request.prompt.num_tokens, core.config
-    needed = blocks_for(tokens, config.block_size)
-    if needed > core.pool.total_blocks or tokens + min(request.max_tokens, 1) > config.max_model_len:
-        raise CAN_RUN.broken(
-            f"{sequence} waits with {tokens} tokens of {config.max_model_len} in {needed} blocks of "
-            f"{core.pool.total_blocks}",
-            request.request_id,
+    if why := _why_it_can_never_run(core, request):
+        raise CAN_RUN.broken(f"{sequence} waits with {why}", request.request_id)
+
+
+def check_refusal(core: Scheduler, event: Refused, *, is_known: bool) -> None:
+    sequence, request = event.sequence, event.sequence.request
+    if is_known or not event.reason:
+        raise REFUSED.broken(f"{sequence} is refused: {event.reason!r}", request.request_id)
+    if request.request_id not in core.sequences and not _why_it_can_never_run(core, request):
+        raise REFUSED_CANNOT_RUN.broken(
+            f"{sequence} of {request.prompt.num_tokens} tokens could run: {event.reason!r}", request.request_id
         )
+
+
+def _why_it_can_never_run(core: Scheduler, request: Request) -> str:
+    """Beside its prompt there must be room for one output, if it wants any."""
+    tokens, config, total = request.prompt.num_tokens, core.config, core.pool.total_blocks
+    if tokens > total * config.block_size:
+        return f"{tokens} tokens, {total} blocks of {config.block_size} in the pool"
+    if tokens + min(request.max_tokens, 1) > config.max_model_len:
+        return f"{tokens} tokens and {request.max_tokens} outputs of {config.max_model_len}"
+    return ""
 
 
 def check_prefix(core: Scheduler, sequence: Sequence) -> None:

@@ -14,10 +14,12 @@ from schedlab.invariants import (
     moment,
     owners,
     phases,
+    pieces,
     steps,
     sums,
     swapped,
     track,
+    ways,
 )
 from schedlab.law import Law
 from schedlab.memory import laws as memory_laws
@@ -34,7 +36,9 @@ _MODULES = (
     events,
     track,
     steps,
+    pieces,
     choices,
+    ways,
     ends,
     phases,
     last,

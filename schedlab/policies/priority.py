@@ -38,13 +38,13 @@ class Priority(StaticPolicy):
         if evict and config.swap_at_admission:
             raise UsageError("evict and swap_at_admission both choose who leaves for a newcomer; leave one of them out")
         self._aging_micro = round(aging_per_s * MICRO)
-        self._evict = evict
+        self.evict = evict
 
     def key(self, request: Request) -> int:
         return request.priority * MICRO * NS_PER_S + self._aging_micro * request.arrival_ns
 
     def make_way(self, view: View, sequence: Sequence) -> List[Sequence]:
-        if not self._evict:
+        if not self.evict:
             return super().make_way(view, sequence)
         less_important = sorted(
             (owner for owner in view.owners() if owner.request.priority > sequence.request.priority),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from schedlab.config import SchedulerConfig
 from schedlab.core.caching import cached_prefix
-from schedlab.core.swapping import image_bytes
+from schedlab.core.swapping import TIERS, image_bytes
 from schedlab.device import CopyKind
 from schedlab.memory.blocks import blocks_for
 from schedlab.memory.swap import Tier
@@ -122,9 +122,10 @@ class View:
         return own_blocks + owner.reserved_blocks
 
     def has_swap_room(self, owners: List[Sequence]) -> bool:
-        """Would the images of all these active sequences fit into one tier together?"""
+        """Would the images of all these active sequences fit together into one tier that the configuration swaps to?"""
         num_bytes = sum(image_bytes(self._core, owner) for owner in owners)
-        return any(self._core.swap.has_room(tier, num_bytes) for tier in Tier)
+        tiers = TIERS.get(self.config.preemption, tuple(Tier))
+        return any(self._core.swap.has_room(tier, num_bytes) for tier in tiers)
 
     def swap_ns(self, owner: Sequence, tier: Tier) -> int | None:
         """What copying an active sequence to `tier` and back costs, as the links stand; None without room there.

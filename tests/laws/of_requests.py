@@ -1,17 +1,17 @@
-"""Breaches of the laws of requests: arrivals, admissions, victims, returns and ends."""
+"""Breaches of the laws of requests: arrivals, steps and ends."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from schedlab.config import Fusion, VictimRule
+from schedlab.config import Fusion
 from schedlab.errors import DeviceFault
-from schedlab.events import Admitted, Arrived, Finished, FirstToken, Refused, Resumed
+from schedlab.events import Arrived, Finished, FirstToken, Refused
 from schedlab.request import FinishReason, Prompt, Request
 from schedlab.sequence import Sequence
 from tests.laws.breach import Breaches, first_row, first_waiting
-from tests.laws.stage import CRAMPED, CROWD, LONG, Stage
+from tests.laws.stage import LONG, Stage
 
 REQUESTS = Breaches()
 STRANGER = 99
@@ -21,17 +21,6 @@ def stranger(stage: Stage, prompt_tokens: int = 4, after_ns: int = 0) -> Sequenc
     """A request that the scheduler has not seen."""
     request = Request(STRANGER, Prompt(prompt_tokens), 5, arrival_ns=stage.now_ns + after_ns)
     return Sequence(request, STRANGER, 5)
-
-
-def someone_is_parked(stage: Stage) -> bool:
-    """Since an earlier tick, and others wait."""
-    core = stage.core
-    evicted = stage.checker._evicted_in_plan
-    return len(core.parked) > 0 and core.parked[0] not in evicted and len(core.waiting) > 0 and core.free_seats > 0
-
-
-def three_wait(stage: Stage) -> bool:
-    return len(stage.core.waiting) > 2
 
 
 @REQUESTS.of("arrives_once")
@@ -57,6 +46,17 @@ def a_waiting_request_is_refused(stage: Stage) -> None:
 @REQUESTS.of("refused_never_waits")
 def a_request_is_refused_without_reason(stage: Stage) -> None:
     stage.tell(Refused(stage.now_ns, stranger(stage), ""))
+
+
+@REQUESTS.of("refused_requests_can_never_run")
+def a_request_is_refused_that_fits(stage: Stage) -> None:
+    stage.tell(Refused(stage.now_ns, stranger(stage, prompt_tokens=160), "it is too long"))
+
+
+@REQUESTS.of("accepted_requests_can_run")
+def a_prompt_beyond_the_model_is_accepted(stage: Stage) -> None:
+    stage.core.config = replace(stage.core.config, max_model_len=8)
+    stage.tell(Arrived(stage.now_ns, stranger(stage, prompt_tokens=8)))
 
 
 @REQUESTS.of("nothing_before_arrival_or_after_the_end")
@@ -124,82 +124,14 @@ def a_chunk_beside_rows_exceeds_its_limit(stage: Stage) -> None:
     stage.wrap("commit", before=limit)
 
 
-@REQUESTS.of("admission_needs_a_seat")
-def a_fourth_comes_in(stage: Stage) -> None:
-    stage.core.slots.num_slots = 9
-    stage.core.admit(first_waiting(stage))
+@REQUESTS.of("a_piece_ends_for_a_reason", LONG, ready=lambda stage: stage.core.prefilling)
+def a_chunk_stops_before_its_limit(stage: Stage) -> None:
+    stage.core.config = replace(stage.core.config, max_prefill_tokens=5)
 
+    def allow_one_more(_: object) -> None:
+        stage.core.config = replace(stage.core.config, max_prefill_tokens=6)
 
-@REQUESTS.of("nobody_is_overtaken")
-def the_last_comes_in_first(stage: Stage) -> None:
-    stage.core.config = replace(stage.core.config, max_num_seqs=9)
-    stage.core.slots.num_slots = 9
-    stage.core.admit(list(stage.core.waiting.candidates())[-1])
-
-
-@REQUESTS.of("nobody_is_overtaken", replace(CROWD, config=replace(CROWD.config, max_bypass=1)), ready=three_wait)
-def the_first_is_passed_again_and_again(stage: Stage) -> None:
-    core = stage.core
-    core.config = replace(core.config, max_num_seqs=9)
-    core.slots.num_slots = 9
-    for _ in range(2):
-        second = list(core.waiting.candidates())[1]
-        core.admit(second)
-        core.waiting.remove(second)
-
-
-@REQUESTS.of("the_line_is_kept", CRAMPED, ready=someone_is_parked)
-def a_waiting_request_passes_a_preempted_one(stage: Stage) -> None:
-    stage.core.admit(first_waiting(stage))
-
-
-@REQUESTS.of("admission_leaves_room")
-def a_request_comes_in_without_room(stage: Stage) -> None:
-    stage.core.reserved_blocks += 100
-    stage.tell(Admitted(stage.now_ns, first_waiting(stage)))
-
-
-@REQUESTS.of("victim_keeps_its_outputs")
-def a_victim_loses_its_outputs(stage: Stage) -> None:
-    def lose(sequence: Any) -> None:
-        sequence.num_outputs = 0
-
-    stage.wrap("_forget_computed", before=lose)
-    stage.core.preempt(list(stage.core.batch.rows)[-1], "decode")
-
-
-@REQUESTS.of("immune_ones_stay", replace(CROWD, config=replace(CROWD.config, immunity_tokens=50)))
-def an_immune_row_goes(stage: Stage) -> None:
-    row = list(stage.core.batch.rows)[-1]
-    row.immune_until_outputs = 1000
-    stage.core.preempt(row, "decode")
-
-
-@REQUESTS.of("victim_by_rule")
-def the_first_in_goes(stage: Stage) -> None:
-    stage.core.preempt(first_row(stage), "decode")
-
-
-@REQUESTS.of("victim_by_rule", replace(CROWD, config=replace(CROWD.config, victim=VictimRule.FEWEST_OUTPUTS)))
-def the_one_with_the_most_outputs_goes(stage: Stage) -> None:
-    stage.core.preempt(first_row(stage), "decode")
-
-
-@REQUESTS.of("preemption_keeps_outputs", CRAMPED, ready=someone_is_parked)
-def a_preempted_request_returns_with_another_output(stage: Stage) -> None:
-    stage.core.parked[0].num_outputs += 1
-    stage.tell(Resumed(stage.now_ns, stage.core.parked[0]))
-
-
-@REQUESTS.of("resume_needs_room", CRAMPED, ready=someone_is_parked)
-def a_preempted_request_returns_without_room(stage: Stage) -> None:
-    stage.core.reserved_blocks += 100
-    stage.tell(Resumed(stage.now_ns, stage.core.parked[0]))
-
-
-@REQUESTS.of("resume_in_order", CRAMPED, ready=someone_is_parked)
-def another_returns_first(stage: Stage) -> None:
-    stage.tell(Resumed(stage.now_ns, first_waiting(stage)))
+    stage.wrap("commit", before=allow_one_more)
 
 
 @REQUESTS.of("finished_is_finished")

@@ -18,7 +18,9 @@ from schedlab.core.scheduler import Scheduler
 from schedlab.device import DeviceFacts
 from schedlab.inbox import Close, Delivery, Submit
 from schedlab.invariants import Checker
+from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
+from schedlab.policies.priority import Priority
 from schedlab.request import Prompt, Request
 
 SUBMIT, CLOSE = 0, 9
@@ -50,6 +52,7 @@ class Scene:
     dense: bool = False
     state_bytes: int = 0
     shadow: bool = False
+    policy: Callable[[SchedulerConfig], Policy] = Fifo
 
 
 CROWD = Scene(config())
@@ -63,6 +66,7 @@ STATES = Scene(
     config(prefix_cache=True, snapshot_slots=4, snapshot_interval_blocks=1, snapshot_min_tokens=4),
     state_bytes=1 << 16,
 )
+EVICTING = Scene(config(), policy=lambda rules: Priority(rules, evict=True))
 DENSE = Scene(config(), dense=True)
 SHADOW = Scene(config(), shadow=True)
 
@@ -83,7 +87,7 @@ class Stage:
             wants_dense_slots=scene.dense,
         )
         self.device = kind(self.clock, Constant(step_ns=STEP_NS), self.outputs, facts)
-        self.core = Scheduler(scene.config, Fifo(scene.config), self.device, leap=False)
+        self.core = Scheduler(scene.config, scene.policy(scene.config), self.device, leap=False)
         self.checker = Checker()
 
     def run(self, damage: Callable[[Stage], bool], place: Place) -> None:

@@ -8,6 +8,7 @@ from schedlab.errors import InvariantViolation
 from schedlab.invariants import laws
 from tests.laws.breach import Breach
 from tests.laws.of_cache import KEPT
+from tests.laws.of_choices import CHOICES
 from tests.laws.of_memory import MEMORY
 from tests.laws.of_requests import REQUESTS
 from tests.laws.of_state import STATE
@@ -17,6 +18,7 @@ from tests.laws.stage import (
     CRAMPED,
     CROWD,
     DENSE,
+    EVICTING,
     LONG,
     SHADOW,
     STATES,
@@ -27,7 +29,7 @@ from tests.laws.stage import (
     Stage,
 )
 
-BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS]
+BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS, *CHOICES]
 
 
 @pytest.mark.parametrize("law", laws(), ids=lambda law: law.name)
@@ -50,7 +52,7 @@ def test_a_breach_is_told_by_its_law(breach: Breach) -> None:
 
 
 @pytest.mark.parametrize(
-    "scene", [CROWD, CRAMPED, COMMIT, LONG, CACHE, SWAP, WINDOW, STATES, DENSE, SHADOW], ids=range(10)
+    "scene", [CROWD, CRAMPED, COMMIT, LONG, CACHE, SWAP, WINDOW, STATES, DENSE, SHADOW, EVICTING], ids=range(11)
 )
 def test_the_laws_hold_without_damage(scene: Scene) -> None:
     Stage(scene).run(lambda stage: True, Place.BETWEEN)

@@ -159,3 +159,14 @@ def test_a_state_that_is_there_already_is_not_saved_twice() -> None:
     assert (pool.used_slots, depth(pool, 20, "anyone")) == (1, 20)
     saved(pool, 30, "s")
     assert pool.refresh(TEXT[29], "s") and not pool.refresh(TEXT[29], "t")
+
+
+def test_a_use_without_a_session_leaves_the_lease_where_it_is() -> None:
+    pool = SnapshotPool(2, BLOCK, 1)
+    for key, session in ((1, "a"), (2, "")):
+        pool.save(key, BLOCK, session)
+        found = pool.lookup([key], BLOCK, session)
+        assert found is not None
+        pool.use(found, session)
+    pool.save(3, BLOCK)
+    assert sorted(snapshot.key or 0 for snapshot in pool.snapshots()) == [1, 3]

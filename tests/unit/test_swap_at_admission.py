@@ -57,6 +57,14 @@ def test_who_left_for_a_newcomer_is_back_before_anyone_else_leaves_for_one() -> 
         assert sum(name == "finished" for name, _ in happened) == 7
 
 
+def test_room_on_a_disk_that_only_windows_use_counts_for_nobody() -> None:
+    """The host has room for 64 blocks, thus for one image; the newcomer needs those of both."""
+    rules = {**OPEN, "swap_host_gib": 1, "window_blocks": 100, "swap_disk_gib": 8}
+    happened = events(small_world(76, one(140, 9), one(140, 9), one(280, 2, at_step=12), **rules))
+    assert happened.index(("finished", 0)) < happened.index(("swapped_out", 1)) < happened.index(("admitted", 2))
+    assert not [one for one in happened if one[0] == "preempted"]
+
+
 def test_the_immune_stay() -> None:
     """The first is swapped out for the second; back again, it is immune for 64 outputs and the third waits for it."""
     world = small_world(10, one(20, 20), one(24, 4, at_step=10), one(24, 4, at_step=18), **OPEN, immunity_tokens=64)

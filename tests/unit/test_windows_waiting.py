@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schedlab.device import CopyKind
+from schedlab.events import StepDone
+from schedlab.fault_plan import CopyFailure, FaultPlan, Which
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
 from schedlab.testing import Node, World, run
@@ -48,3 +52,30 @@ def test_what_a_window_leaves_behind_can_all_be_found(holders: int) -> None:
     reachable = pool.lookup(keys, len(keys))
     assert set(pool.idle_list()) == set(reachable), "an idle block that no lookup reaches"
     assert list(pool.idle_list()) == reachable[::-1], "the head of the list is the deepest block"
+
+
+class Starts:
+    """Collects how many blocks have left the windows of the rows."""
+
+    def __init__(self, left: list[int]) -> None:
+        self._left = left
+
+    def on_step_done(self, event: StepDone) -> None:
+        self._left += [row.window.start for row in event.batch.rows if row.window is not None]
+
+
+@pytest.mark.parametrize("leap", [True, False])
+@pytest.mark.parametrize("failing", [1, 4])
+def test_blocks_behind_one_that_the_disk_refused_stay_on_the_device(failing: int, leap: bool) -> None:
+    """One copy fails and those behind it do not: what is read again is right, and it stays and those behind it too."""
+    world = small_world(30, one(40, 30), links=steps_a_block(0.1), window_blocks=4, swap_disk_gib=1)
+    refused = CopyFailure(Which((failing,)), (CopyKind.HOST_TO_DISK,))
+    left: list[int] = []
+
+    def look(node: Node) -> None:
+        node.core.bus.add(Starts(left))
+
+    outcome = run(replace(world, faults=FaultPlan(copy_failures=(refused,))), leap=leap, watch=look)
+    assert outcome.end == "done"
+    assert [ending.reason for ending in outcome.endings.values()] == [FinishReason.STOP]
+    assert max(left) == failing - 1
