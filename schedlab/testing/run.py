@@ -108,6 +108,14 @@ class Node:
         """Nothing will follow."""
         self.core.inbox.deliver(Delivery(self.testbed.now_ns(), CLOSE, 0, Close()))
 
+    def run_to_end(self) -> str:
+        """Let the testbed go on until nothing is due. How it ended: "done", "waits for ever", "stalled: " and why."""
+        try:
+            self.testbed.run()
+        except Stalled as stalled:
+            return f"stalled: {stalled}"
+        return "done" if self.bench.is_done else "waits for ever"
+
     def outcome(self, end: str) -> Outcome:
         """What it came to, `end` being how."""
         return Outcome(end, self.endings, self.checker.num_accepted, self.checker.num_finished)
@@ -189,11 +197,7 @@ def run(
         watch(node)
     node.start()
     Sessions(node, world.sessions)
-    try:
-        testbed.run()
-    except Stalled as stalled:
-        return node.outcome(f"stalled: {stalled}")
-    return node.outcome("done" if node.bench.is_done else "waits for ever")
+    return node.outcome(node.run_to_end())
 
 
 def alone(world: World, request_id: int) -> Ending:

@@ -10,7 +10,6 @@ from pathlib import Path
 from backends.sim.device import SimDevice
 from backends.sim.testbed import SimTestbed
 from experiments.event_log import EventLog
-from schedlab.errors import Stalled
 from schedlab.events import StepDone
 from schedlab.testing import Node, Sessions, World
 
@@ -69,11 +68,7 @@ def run(
             watch(node)
         node.start()
         Sessions(node, world.sessions)
-        try:
-            testbed.run()
-        except Stalled as stalled:
-            return recorder.recorded(f"stalled: {stalled}")
-        return recorder.recorded("done" if node.bench.is_done else "waits for ever")
+        return recorder.recorded(node.run_to_end())
 
 
 def assert_leap_equals_step(world: World, device_class: type[SimDevice] = SimDevice) -> Recorded:
