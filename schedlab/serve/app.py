@@ -23,7 +23,7 @@ from schedlab.serve.choice import Choice
 from schedlab.serve.engine import SHUTTING_DOWN, Engine
 from schedlab.serve.errors import ApiError, bad, overloaded
 from schedlab.serve.params import Limits, Stamp, Wanted, check, logprobs_of, prompts_of, unknown_fields, wanted_of
-from schedlab.serve.replies import ChatReply, Reply, Usage
+from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
 from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, TokenizeBody
 from schedlab.serve.text import OutputText
 from schedlab.serve.tokenizer import Tokenizer
@@ -200,8 +200,13 @@ def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[R
         service.limits.model,
         tokenizer,
         Usage(choices, body.n or 1),
-        logprobs=logprobs_of(body),
-        token_ids=body.return_token_ids,
+        Extras(
+            logprobs_of(body) is not None,
+            body.prompt_logprobs is not None,
+            body.return_token_ids,
+            bool(body.return_tokens_as_token_ids),
+        ),
+        body.request_id or "",
     )
     return Answer(
         engine,
@@ -215,8 +220,7 @@ def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[R
 
 
 def _choice(index: int, wanted: Wanted, body: Body, tokenizer: Tokenizer, wake: asyncio.Event, *, echo: bool) -> Choice:
-    prompt_text = _text_of(wanted.request.prompt.token_ids or (), tokenizer) if echo else ""
-    return Choice(index, wanted, tokenizer, wake, skip_special=body.skip_special_tokens, prompt_text=prompt_text)
+    return Choice(index, wanted, tokenizer, wake, skip_special=body.skip_special_tokens, echo=echo)
 
 
 def _lengths(body: CompletionBody) -> list[int]:

@@ -7,7 +7,7 @@ import threading
 from typing import NamedTuple, Protocol
 
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import BlockingDevice, TokenLogprobs
+from schedlab.device import BlockingDevice, PromptLogprobs, TokenLogprobs
 from schedlab.driver import run_blocking
 from schedlab.events import Finished, Refused, StepDone
 from schedlab.inbox import Cancel, Close, Submit
@@ -27,7 +27,12 @@ class End(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where the tokens of a request go, on the event loop. It must not block."""
+    """Where the tokens of a request go, on the event loop. It must not block.
+
+    Scores of a prompt come before its first token, and a second time if the prompt is computed a second time.
+    """
+
+    def prompt(self, scores: PromptLogprobs) -> None: ...
 
     def token(self, token: int, logprobs: TokenLogprobs | None) -> None: ...
 
@@ -37,6 +42,7 @@ class Sink(Protocol):
 class _Tokens(NamedTuple):
     tokens: dict[int, int]
     logprobs: dict[int, TokenLogprobs] | None
+    prompt_logprobs: dict[int, PromptLogprobs] | None
 
 
 _Parcel = _Tokens | tuple[int, End]
@@ -54,8 +60,8 @@ class HandOver:
         self._parcels: list[_Parcel] = []
 
     def on_step_done(self, event: StepDone) -> None:
-        if event.tokens:
-            self._put(_Tokens(event.tokens, event.logprobs))
+        if event.tokens or event.prompt_logprobs:
+            self._put(_Tokens(event.tokens or {}, event.logprobs, event.prompt_logprobs))
 
     def on_finished(self, event: Finished) -> None:
         sequence = event.sequence
@@ -157,6 +163,9 @@ class Engine:
 
     def _deliver_tokens(self, parcel: _Tokens) -> None:
         live, logprobs = self._live, parcel.logprobs or {}
+        for request_id, scores in (parcel.prompt_logprobs or {}).items():
+            if (sink := live.get(request_id)) is not None:
+                sink.prompt(scores)
         for request_id, token in parcel.tokens.items():
             if (sink := live.get(request_id)) is not None:
                 sink.token(token, logprobs.get(request_id))

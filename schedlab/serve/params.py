@@ -31,16 +31,13 @@ _NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "tool_choice": (None, "none", "auto"),
     "functions": (None, []),
     "response_format": (None, {"type": "text"}),
-    "prompt_logprobs": (None,),
-    "truncate_prompt_tokens": (None,),
     "allowed_token_ids": (None,),
     "bad_words": (None, []),
     "kv_transfer_params": (None,),
-    "return_tokens_as_token_ids": (None, False),
     "prompt_embeds": (None,),
     "use_beam_search": (None, False),
 }
-_HARMLESS = ("service_tier", "store", "metadata", "parallel_tool_calls", "spaces_between_special_tokens", "vllm_xargs")
+_HARMLESS = ("service_tier", "store", "metadata", "parallel_tool_calls", "spaces_between_special_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +94,13 @@ def check(body: Body, limits: Limits) -> None:
         raise bad(
             "priority", "this server's policy knows no priorities; start it with --policy priority, or leave it out"
         )
-    wanted = logprobs_of(body)
-    if wanted is not None and wanted > limits.max_logprobs:
-        raise bad("logprobs", f"{wanted} logprobs are wanted; this server gives at most {limits.max_logprobs}")
+    for name, wanted in (("logprobs", logprobs_of(body)), ("prompt_logprobs", body.prompt_logprobs)):
+        if wanted is not None and wanted > limits.max_logprobs:
+            raise bad(name, f"{name} is {wanted}; this server gives at most {limits.max_logprobs}")
+    if body.prompt_logprobs is not None and body.stream:
+        raise bad("prompt_logprobs", "prompt_logprobs is not for streams; leave one of them out")
+    if body.truncate_prompt_tokens == 0:
+        raise bad("truncate_prompt_tokens", "truncate_prompt_tokens is 0; give 1 or more, or -1 for what fits")
     stops = _stops(body)
     if len(stops) > _MOST_STOPS or any(not 0 < len(stop) <= _LONGEST_STOP for stop in stops):
         raise bad("stop", f"give at most {_MOST_STOPS} stop strings of 1..{_LONGEST_STOP} characters")
@@ -112,8 +113,6 @@ def logprobs_of(body: Body) -> int | None:
             raise bad("top_logprobs", "top_logprobs needs logprobs=true")
         return body.top_logprobs or 0 if body.logprobs else None
     assert isinstance(body, CompletionBody)
-    if body.logprobs is not None and body.echo:
-        raise bad("echo", "echo with logprobs is not served here; leave one of them out")
     return body.logprobs
 
 
@@ -144,7 +143,8 @@ def wanted_of(
     greedy = _or(body.temperature, 1.0) == 0
     wanted = []
     for number, prompt in enumerate(prompts):
-        _check_prompt(prompt, tokenizer, limits)
+        prompt = _truncated(prompt, body, limits)
+        _check_prompt(prompt, tokenizer, limits, scored_only=_asked_tokens(body) == 0)
         max_tokens = _max_tokens(body, len(prompt), limits)
         for copy in range(copies):
             own_seed = 0 if greedy and body.seed is None else sub_seed(seed, number * copies + copy)
@@ -196,7 +196,15 @@ def _sampling(body: Body, seed: int, tokenizer: Tokenizer) -> SamplingParams:
         repetition_penalty=_or(body.repetition_penalty, 1.0),
         logit_bias=_biases(body, tokenizer.vocab),
         logprobs=logprobs_of(body),
+        prompt_logprobs=_prompt_logprobs_of(body),
     )
+
+
+def _prompt_logprobs_of(body: Body) -> int | None:
+    """An echo has them too where the output does."""
+    if body.prompt_logprobs is None and isinstance(body, CompletionBody) and body.echo:
+        return body.logprobs
+    return body.prompt_logprobs
 
 
 def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
@@ -210,13 +218,28 @@ def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits) -> None:
+def _truncated(prompt: list[int], body: Body, limits: Limits) -> list[int]:
+    """The last tokens of a prompt, where the request asks for that; -1: as many as leave room for `max_tokens`."""
+    most = body.truncate_prompt_tokens
+    if most == -1:
+        most = max(limits.config.max_model_len - (_asked_tokens(body) or 1), 1)
+    return prompt if most is None else prompt[-most:]
+
+
+def _asked_tokens(body: Body) -> int | None:
+    """How long the output may be, as far as the request says."""
+    if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
+        return body.max_completion_tokens
+    return body.max_tokens
+
+
+def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits, *, scored_only: bool) -> None:
     if not prompt:
         raise bad("prompt", "the prompt is empty; give at least one token")
     if max(prompt) >= tokenizer.vocab:
         raise bad("prompt", f"token {max(prompt)} is not in the vocabulary of {tokenizer.vocab} tokens")
     longest, block_size = limits.config.max_model_len, limits.config.block_size
-    if len(prompt) >= longest:
+    if len(prompt) > longest - (0 if scored_only else 1):
         raise bad("prompt", f"the prompt has {len(prompt)} tokens; this server's context has {longest}")
     if blocks_for(len(prompt), block_size) > limits.num_blocks:
         room = limits.num_blocks * block_size
@@ -225,12 +248,9 @@ def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits) -> No
 
 def _max_tokens(body: Body, prompt_tokens: int, limits: Limits) -> int:
     room = limits.config.max_model_len - prompt_tokens
-    given = body.max_tokens
-    if isinstance(body, ChatBody):
-        given = given if body.max_completion_tokens is None else body.max_completion_tokens
-        given = room if given is None else given
-    elif given is None:
-        given = min(_DEFAULT_COMPLETION_TOKENS, room)
+    given = _asked_tokens(body)
+    if given is None:
+        given = room if isinstance(body, ChatBody) else min(_DEFAULT_COMPLETION_TOKENS, room)
     least = 1 if isinstance(body, ChatBody) else 0
     if given < least:
         raise bad("max_tokens", f"max_tokens is {given}; give at least {least}")

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 Number = Annotated[float, Field(strict=True)]
 Token = Annotated[StrictInt, Field(ge=0)]
+# What a client calls its request: short, and fit for a log.
+Name = Annotated[StrictStr, Field(pattern=r"^[!-~]{1,128}$")]
 MOST_CHOICES = 128
 
 
@@ -50,7 +52,10 @@ class Body(BaseModel):
     user: StrictStr | None = None
     cache_salt: Annotated[StrictStr, Field(min_length=1)] | None = None
     return_token_ids: StrictBool = False
-    request_id: StrictStr | None = None
+    request_id: Name | None = None
+    prompt_logprobs: Annotated[StrictInt, Field(ge=0)] | None = None
+    return_tokens_as_token_ids: StrictBool | None = None
+    truncate_prompt_tokens: Annotated[StrictInt, Field(ge=-1)] | None = None
 
 
 class CompletionBody(Body):
