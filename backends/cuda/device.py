@@ -160,10 +160,12 @@ class CudaDevice:
         """Forward pass and sampling; on a GPU this only puts them in line."""
         self._note_rows(step)
         packed = ticket.packed = self._packer.pack(step)
-        hidden = self.model.hidden(packed.inputs, self.kv)
-        logits = self.model.logits(hidden[packed.inputs.sampled])
-        ticket.prompt_logprobs = prompt_logprobs(step.chunks, packed.inputs.chunks, hidden, self.model, self.histories)
         with torch.inference_mode():
+            hidden = self.model.hidden(packed.inputs, self.kv)
+            logits = self.model.logits(hidden[packed.inputs.sampled])
+            ticket.prompt_logprobs = prompt_logprobs(
+                step.chunks, packed.inputs.chunks, hidden, self.model, self.histories
+            )
             sampled = ticket.sampled = self._sampler.sample(packed, logits)
             self.rows.last_tokens[torch.from_numpy(packed.slots).to(self.model.device)] = sampled.tokens
             ticket.host_tokens = sampled.tokens

@@ -32,9 +32,10 @@ class Model:
     def dtype(self) -> torch.dtype:
         return self.weights.embedding.dtype
 
-    @torch.inference_mode()
     def hidden(self, inputs: StepInputs, kv: Tensor) -> Tensor:
         """Write this step's keys and values, and return the normed residual stream behind the last layer, [T, hidden].
+
+        It and `logits` are for `torch.inference_mode`.
 
         Args:
             kv: [layers, 2, B, S, K, D], keys before values.
@@ -94,7 +95,6 @@ class Model:
             return moe.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
         return mlp.down(self._activation(mlp.gate_up(hidden)))
 
-    @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores [n, vocab] float32 of what comes behind each of [n, hidden]."""
         logits = self.weights.head(hidden).float()

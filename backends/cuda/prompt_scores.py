@@ -17,7 +17,6 @@ from schedlab.device import Chunk, PromptLogprobs, TokenLogprobs
 _AT_A_TIME = 256
 
 
-@torch.inference_mode()
 def prompt_logprobs(
     chunks: Iterable[Chunk], packed: Iterable[PackedChunk], hidden: Tensor, model: Model, histories: Histories
 ) -> dict[int, PromptLogprobs] | None:

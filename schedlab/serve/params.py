@@ -202,9 +202,9 @@ def _sampling(body: Body, seed: int, tokenizer: Tokenizer) -> SamplingParams:
 
 def _prompt_logprobs_of(body: Body) -> int | None:
     """An echo has them too where the output does."""
-    if body.prompt_logprobs is None and isinstance(body, CompletionBody) and body.echo:
-        return body.logprobs
-    return body.prompt_logprobs
+    of_echo = logprobs_of(body) if isinstance(body, CompletionBody) and body.echo else None
+    given: int | None = body.prompt_logprobs
+    return of_echo if given is None else given
 
 
 def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
