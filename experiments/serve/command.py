@@ -18,7 +18,7 @@ from schedlab.policies.priority import Priority
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 # Of a request's body: several prompts of usual length, or a whole context as token ids.
-_BODY_BYTES, _BODY_BYTES_PER_TOKEN = 4 << 20, 16
+_BODY_BYTES, _BODY_BYTES_PER_TOKEN = 2 << 20, 16
 _MAX_LOGPROBS = 20
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 _NEEDED_BY_MODELS = ("torch", "safetensors", "tokenizers", "gguf")

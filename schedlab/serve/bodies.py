@@ -18,6 +18,7 @@ BodyT = TypeVar("BodyT", bound=BaseModel)
 _BODY_S = 30.0
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONGEST_REASON = 300
+_MOST_FIELDS = 10_000
 
 
 async def read_body(request: Request, kind: type[BodyT], service: Service) -> BodyT:
@@ -60,6 +61,8 @@ def _document_of(data: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > _MOST_FIELDS:
+        raise bad(None, f"an object has {len(pairs)} fields; give at most {_MOST_FIELDS}")
     fields = dict(pairs)
     if len(fields) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -69,6 +72,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fields_of(document: Any, kind: type[BodyT]) -> BodyT:
+    if not isinstance(document, dict):
+        raise bad(None, "the body must be a JSON object")
     try:
         body: BodyT = kind.model_validate(document)
     except ValidationError as error:

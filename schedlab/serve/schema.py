@@ -127,7 +127,14 @@ class Message(BaseModel):
     content: Annotated[str, BeforeValidator(_content)] = ""
 
 
-Messages = Annotated[list[Message], Field(min_length=1, max_length=_MOST_MESSAGES)]
+def _countable(value: Any) -> Any:
+    """Not looked at one by one where there are too many."""
+    if isinstance(value, list) and not 1 <= len(value) <= _MOST_MESSAGES:
+        raise ValueError(f"{len(value)} messages; give 1..{_MOST_MESSAGES}")
+    return value
+
+
+Messages = Annotated[list[Message], BeforeValidator(_countable)]
 
 
 class ChatBody(Body):

@@ -6,7 +6,6 @@ import tests.serve.needed  # isort: skip
 
 from typing import Any
 
-import openai
 import pytest
 
 from tests.serve.lab import Server, events
@@ -233,55 +232,6 @@ def test_a_deadline_ends_an_output_with_what_there_is(server: Server) -> None:
     choice = whole["choices"][0]
     assert (choice["finish_reason"], choice["stop_reason"]) == ("abort", "deadline")
     assert 0 < whole["usage"]["completion_tokens"] < 4000
-
-
-WRONG = {
-    "empty prompt": ({"prompt": ""}, "prompt"),
-    "no prompts": ({"prompt": []}, "prompt"),
-    "empty tokens": ({"prompt": [[]]}, "prompt"),
-    "negative token": ({"prompt": [[-1]]}, "prompt"),
-    "large token": ({"prompt": [10**9]}, "prompt"),
-    "negative max_tokens": ({"max_tokens": -1}, "max_tokens"),
-    "large max_tokens": ({"max_tokens": 10**8}, "max_tokens"),
-    "long prompt": ({"prompt": "x!" * 9000}, "prompt"),
-    "endless prompt": ({"prompt": "x" * 4_000_000}, "prompt"),
-    "n": ({"n": 0}, "n"),
-    "temperature": ({"temperature": -1}, "temperature"),
-    "infinite": ({"temperature": "inf"}, "temperature"),
-    "top_p": ({"top_p": 0}, "top_p"),
-    "stop": ({"stop": ""}, "stop"),
-    "logprobs": ({"logprobs": 21}, "logprobs"),
-    "stream_options": ({"stream_options": {"include_usage": True}}, "stream_options"),
-    "suffix": ({"suffix": "x"}, "suffix"),
-    "grammar": ({"response_format": {"type": "json_object"}}, "response_format"),
-    "prompt_logprobs": ({"prompt_logprobs": 21}, "prompt_logprobs"),
-    "truncation": ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
-    "request_id": ({"request_id": "two words"}, "request_id"),
-    "min_tokens": ({"min_tokens": 5, "max_tokens": 2}, "min_tokens"),
-    "kind": ({"max_tokens": "5"}, "max_tokens"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_requests_are_told_what_is_wrong(server: Server, case: str) -> None:
-    fields, param = WRONG[case]
-    response = server.post("/v1/completions", **{"prompt": "x", **fields})
-    error = response.json()["error"]
-    assert (response.status_code, error["type"], error["code"]) == (400, "BadRequestError", 400), error
-    assert error["param"] == param and error["message"]
-
-
-def test_wrong_chats_and_bodies(server: Server) -> None:
-    client = server.openai()
-    with pytest.raises(openai.BadRequestError, match="messages"):
-        client.chat.completions.create(model="Llama-3-8B", messages=[])
-    with pytest.raises(openai.NotFoundError, match="The model `x` does not exist"):
-        client.completions.create(model="x", prompt="x")
-    for content in (b"{", b"[" * 100_000, b'{"prompt": NaN}', b"\xff"):
-        assert server.http.post("/v1/completions", content=content).status_code == 400
-    assert server.http.post("/v1/completions", content=b"x" * (17 << 20)).status_code == 413
-    assert server.http.get("/v1/completions").status_code == 405
-    assert server.http.get("/nowhere").json()["error"]["type"] == "NotFoundError"
 
 
 def test_unknown_fields_are_let_through_with_a_warning(server: Server) -> None:
