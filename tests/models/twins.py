@@ -55,7 +55,9 @@ def on_real(world: World, real_class: type[CudaDevice] = CudaDevice, **options: 
     made: list[MeasuredDevice] = []
     with ExitStack() as meanwhile:
         folder = Path(meanwhile.enter_context(tempfile.TemporaryDirectory()))
-        store = meanwhile.enter_context(SpillStore(0, 1 << 30, folder / "spill")) if world.config.swap_disk_gib else None
+        store = (
+            meanwhile.enter_context(SpillStore(0, 1 << 30, folder / "spill")) if world.config.swap_disk_gib else None
+        )
 
         def make(clock: SimClock, outputs: Lengths, facts: DeviceFacts) -> SimDevice:
             real = real_class(tiny_model(), world.config, world.num_blocks, store=store, **options)
