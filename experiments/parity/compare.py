@@ -16,7 +16,7 @@ class Difference(NamedTuple):
 
     Attributes:
         line: its number, from 1; tick: of the real run.
-        requests: whom it concerns, by id; none where only sums differ.
+        requests: whom it concerns, by id; none where only times or sums differ.
     """
 
     line: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from experiments.metrics.tokens import samples_later_token
 from schedlab.events import Admitted, Finished, FirstToken, Preempted, Refused, Resumed, StepDone, SwappedOut
 from schedlab.memory.swap import Tier
 from schedlab.pace import quanta_to_ns
@@ -58,7 +59,7 @@ class Counts:
         pace = event.pace
         self.steps += pace.count
         self.device_ns += quanta_to_ns(pace.last_quanta - pace.start_quanta)
-        self.output_tokens += pace.count * event.decode_rows
+        self.output_tokens += pace.count * event.decode_rows + sum(map(samples_later_token, event.chunks))
         self.prompt_tokens += sum(chunk.num_tokens for chunk in event.chunks)
         self.chunked += any(not chunk.samples for chunk in event.chunks)
         self.mixed += bool(event.chunks and event.decode_rows)

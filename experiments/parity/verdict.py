@@ -45,8 +45,8 @@ class Verdict:
 
     def print(self, console: Console) -> None:
         """Facts as a table, then the verdict."""
-        for line in (*(f"{name:<14}  {value}" for name, value in self._facts()), *self._findings()):
-            console.print(clean(line), markup=False)
+        for line in (*(f"{name:<14}  {clean(value)}" for name, value in self._facts()), *self._findings()):
+            console.print(line, markup=False)
 
     def document(self) -> dict[str, Any]:
         """As JSON values."""
@@ -93,7 +93,7 @@ class Verdict:
             return
         yield "the devices made different decisions"
         if (difference := self.difference) is not None:
-            whom = ", ".join(f"request {one}" for one in difference.requests) or "sums only"
+            whom = ", ".join(f"request {one}" for one in difference.requests) or "no request alone"
             yield f"line {difference.line}, tick {difference.tick}: {difference.decision} ({whom})"
             yield f"  real:      {difference.real or '(its log ends here)'}"
             yield f"  simulated: {difference.simulated or '(its log ends here)'}"
