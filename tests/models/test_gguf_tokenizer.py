@@ -119,6 +119,6 @@ def test_words_of_special_tokens_reach_the_chat_template() -> None:
     ],
 )
 def test_a_tokenizer_that_cannot_be_made_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match="^file: .*") as caught:
+    with pytest.raises(UsageError, match=r"^file: ") as caught:
         tokenizer_of(fields, "file")
     assert message in str(caught.value)
