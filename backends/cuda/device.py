@@ -166,7 +166,9 @@ class CudaDevice:
         packed = ticket.packed = self._packer.pack(step)
         logits = self.model.forward(packed.inputs, self.kv)
         with torch.inference_mode():
-            sampled = ticket.sampled = self._sampler.sample(packed, logits)
+            sampled = self._sampler.sample(packed, logits)
+            tokens = self.histories.scripted(packed.sequences, packed.output_indices, sampled.tokens)
+            sampled = ticket.sampled = sampled._replace(tokens=tokens)
             self.rows.last_tokens[torch.from_numpy(packed.slots).to(self.model.device)] = sampled.tokens
             ticket.host_tokens = sampled.tokens
             if self.kv.is_cuda:
