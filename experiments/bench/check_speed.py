@@ -1,4 +1,4 @@
-"""How fast does `schedlab check` attack? `python -m experiments.bench.check_speed` writes reports/gallery/check_speed.md.
+"""Speed of `schedlab check`: `python -m experiments.bench.check_speed` writes reports/gallery/check_speed.md.
 
 A rule is one thing done to the machine's scheduler: requests submitted, one cancelled, up to eight ticks, time that
 passes, a fault. All laws hold their watch, and a shadow KV; pools have up to 64 blocks.
@@ -66,8 +66,8 @@ def document() -> Iterator[str]:
     yield ""
     yield f"`python -m experiments.bench.check_speed` on a shared machine: {machine()}."
     yield (
-        f"{EXAMPLES} examples of each bundled policy, with all laws and shadow KV, on pools of up to 64 blocks; medians "
-        f"of {ROUNDS} rounds. Bar: at least {LEAST_RULES_PER_CPU_S:,} rules per second of CPU time."
+        f"{EXAMPLES} examples of each bundled policy, with all laws and shadow KV, on pools of up to 64 blocks; "
+        f"medians of {ROUNDS} rounds. Bar: at least {LEAST_RULES_PER_CPU_S:,} rules per second of CPU time."
     )
     yield ""
     yield from lines()
