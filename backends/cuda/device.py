@@ -74,7 +74,9 @@ class CudaDevice:
         )
         block_bytes = block_size * spec.kv_bytes_per_token(model.dtype.itemsize)
         self.facts = DeviceFacts(f"{device.type} {spec.name}", num_blocks, block_bytes=block_bytes)
-        self.rows = RowTable(config.max_num_seqs, config.max_model_len, block_size, device)
+        # No sequence is longer than the pool, whatever the model could do.
+        longest = min(config.max_model_len, num_blocks * block_size)
+        self.rows = RowTable(config.max_num_seqs, longest, block_size, device)
         self.histories = Histories(spec.vocab)
         self._packer = Packer(self.rows, self.histories, device)
         self._sampler = Sampler(self.rows, self.histories, model.operations, device)
@@ -127,6 +129,10 @@ class CudaDevice:
         """Begin a copy; `on_copy_done` is told of its end."""
         return self._copies.copy(op)
 
+    def finish_copies(self, tickets: tuple[Ticket, ...]) -> None:
+        """Block until these copies have ended, well or not."""
+        self._copies.wait(tickets)
+
     def move_slot(self, source: int, target: int) -> None:
         self.rows.move(source, target)
 
@@ -166,7 +172,9 @@ class CudaDevice:
             ticket.prompt_logprobs = prompt_logprobs(
                 step.chunks, packed.inputs.chunks, hidden, self.model, self.histories
             )
-            sampled = ticket.sampled = self._sampler.sample(packed, logits)
+            sampled = self._sampler.sample(packed, logits)
+            tokens = self.histories.scripted(packed.sequences, packed.output_indices, sampled.tokens)
+            sampled = ticket.sampled = sampled._replace(tokens=tokens)
             self.rows.last_tokens[torch.from_numpy(packed.slots).to(self.model.device)] = sampled.tokens
             ticket.host_tokens = sampled.tokens
             if self.kv.is_cuda:

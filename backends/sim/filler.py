@@ -10,7 +10,7 @@ from typing import Any
 
 from backends.sim.outputs import ENDLESS
 from schedlab.device import PromptLogprobs, Step, TokenLogprobs
-from schedlab.request import Request
+from schedlab.request import Prompt, Request
 from schedlab.sequence import Sequence as Live
 
 _BYTES = 256
@@ -232,6 +232,9 @@ class Filler:
 
     def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:
         return []
+
+    def following(self, request_id: int) -> Prompt | None:
+        return None
 
     def forget(self, request_id: int) -> None:
         return None

@@ -70,10 +70,10 @@ def test_it_answers(file: Path, model: Model, tokenizer: Tokenizer) -> None:
 
 
 def test_it_is_converted_once(file: Path, model: Model) -> None:
-    weights = as_folder(file) / "model.safetensors"
-    before = weights.stat().st_mtime_ns
-    assert as_folder(file) / "model.safetensors" == weights
-    assert weights.stat().st_mtime_ns == before
+    folder = as_folder(file)
+    before = folder.stat().st_ctime_ns
+    assert as_folder(file) == folder
+    assert folder.stat().st_ctime_ns == before
 
 
 @pytest.mark.parametrize("size", [0, 100, 3_000_000])
