@@ -17,7 +17,8 @@ from schedlab.errors import UsageError
 from schedlab.policies.priority import Priority
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
-_MAX_BODY_BYTES = 16 << 20
+# Of a request's body: several prompts of usual length, or a whole context as token ids.
+_BODY_BYTES, _BODY_BYTES_PER_TOKEN = 2 << 20, 16
 _MAX_LOGPROBS = 20
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 _NEEDED_BY_MODELS = ("torch", "safetensors", "tokenizers", "gguf")
@@ -64,8 +65,8 @@ class ServeOptions:
         return {"dtype": self.dtype, "load_format": self.load_format}
 
 
-def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
-    """Serve until a signal ends it; `given` are the options that a replay has too.
+def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
+    """Serve until a signal ends it; `given` are the options that a replay has too. False if the scheduler died.
 
     Raises UsageError for anything wrong with the options, and without the extra `serve`.
     """
@@ -79,9 +80,10 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
     recorder = None if options.record is None else Recorder(options.record, served.core.config.block_size)
     if recorder is not None:
         served.core.bus.add(recorder)
-    run_server(_service(served, options), bound, served.what, options.drain_s)
+    ended_well = run_server(_service(served, options), bound, served.what, options.drain_s)
     if recorder is not None:
         recorder.close()
+    return ended_well
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
@@ -111,10 +113,10 @@ def _refuse(flags: Mapping[str, Any], why: str) -> None:
 
 
 def _service(served: Served, options: ServeOptions) -> Any:
-    from schedlab.serve.app import Service
     from schedlab.serve.engine import Engine
     from schedlab.serve.metrics import ServerMetrics
     from schedlab.serve.params import Limits
+    from schedlab.serve.service import Service
 
     core = served.core
     name = options.served_model_name or served.name
@@ -130,6 +132,6 @@ def _service(served: Served, options: ServeOptions) -> Any:
         schedlab_version(),
         options.api_key,
         options.max_queue,
-        _MAX_BODY_BYTES,
-        metrics.exposition(),
+        _BODY_BYTES + _BODY_BYTES_PER_TOKEN * core.config.max_model_len,
+        metrics,
     )
