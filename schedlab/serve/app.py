@@ -32,7 +32,6 @@ from schedlab.serve.progress import Progress
 from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
 from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, Message, TokenizeBody
 from schedlab.serve.service import Service
-from schedlab.serve.text import OutputText
 from schedlab.serve.tokenizer import Tokenizer
 
 # Longer prompts are tokenised beside the event loop, which others are waiting for.
@@ -215,10 +214,7 @@ async def _chat_prompt(messages: Sequence[Message], service: Service) -> list[in
 def _text_of(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
     if tokens and max(tokens) >= tokenizer.vocab:
         raise bad("tokens", f"token {max(tokens)} is not in the vocabulary of {tokenizer.vocab} tokens")
-    text = OutputText(tokenizer, skip_special=False)
-    for token in tokens:
-        text.feed(token)
-    return text.take_rest()
+    return b"".join(map(tokenizer.token_bytes, tokens)).decode("utf-8", "replace")
 
 
 async def _aside(size: int, work: Callable[[], list[Any]]) -> list[Any]:
