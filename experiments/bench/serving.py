@@ -101,10 +101,8 @@ async def _window(pid: int, port: int, load: Load) -> Cost:
     data = json.dumps(body).encode()
     request = f"POST {load.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
     loop = asyncio.get_running_loop()
-    clients = []
-    for _ in range(load.streams):
-        _, client = await loop.create_connection(lambda: CountingClient(request), "127.0.0.1", port)
-        clients.append(client)
+    opening = (loop.create_connection(lambda: CountingClient(request), "127.0.0.1", port) for _ in range(load.streams))
+    clients = [client for _, client in await asyncio.gather(*opening)]
     while min(client.num_events for client in clients) < 3:
         await asyncio.sleep(0.1)
     made = await _made(port)
