@@ -95,6 +95,14 @@ def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[st
     assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
 
 
+def test_the_run_itself_is_played_again_tick_by_tick(recorded: dict[str, Any]) -> None:
+    ticks = recorded["folder"] / "got.ticks.jsonl"
+    told = schedlab("replay", str(ticks))
+    assert told.returncode == 0, told.stderr
+    assert "5 requests ended" in told.stdout and "\nevery decision is as it was recorded" in told.stdout
+    assert "2 cache hits" in told.stdout
+
+
 def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,9000,1\n0,5,2\n")
