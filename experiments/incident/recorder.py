@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +14,10 @@ from experiments.incident.form import FORMAT, delivery_row
 from experiments.incident.latched import LatchedDevice
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import Device, StepResult
-from schedlab.errors import UsageError
 from schedlab.inbox import Delivery, Inbox
 from schedlab.pace import quanta_to_ns
 from schedlab.request import FinishReason
 
-_JOIN_S = 30.0
 _SUFFIX = ".ticks.jsonl"
 Tell = Callable[[dict[str, Any]], None]
 
@@ -31,44 +27,9 @@ def ticks_path(trace: Path) -> Path:
     return trace.with_name(trace.name.removesuffix(".jsonl") + _SUFFIX)
 
 
-class TicksFile:
-    """Lines on their way to the file, written by a thread of its own so that the scheduler does not wait for the disk.
-
-    Raises UsageError for a file that exists, or a place that cannot be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        try:
-            self._file = path.open("x", encoding="utf-8")
-        except FileExistsError:
-            raise UsageError(f"--record: {path} exists already; give another name") from None
-        except OSError as error:
-            raise UsageError(f"--record: {path} cannot be written ({error.strerror})") from None
-        self.path = path
-        self.error = ""
-        self._lines: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="ticks", daemon=True)
-        self._thread.start()
-
-    def tell(self, line: dict[str, Any]) -> None:
-        self._lines.put(line)
-
-    def close(self) -> None:
-        """Raises UsageError if something could not be written."""
-        self._lines.put(None)
-        self._thread.join(_JOIN_S)
-        if self.error:
-            raise UsageError(f"--record: {self.path}: {self.error}; the ticks until then are there")
-
-    def _write(self) -> None:
-        try:
-            with self._file:
-                while (line := self._lines.get()) is not None:
-                    self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
-                    if self._lines.empty():
-                        self._file.flush()
-        except OSError as error:
-            self.error = error.strerror or str(error)
+def line_of(told: dict[str, Any]) -> bytes:
+    """What a scheduler was told, as a line of the file."""
+    return (json.dumps(told, separators=(",", ":")) + "\n").encode()
 
 
 class RecordedScheduler(Scheduler):

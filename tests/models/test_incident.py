@@ -15,7 +15,8 @@ import tests.torch_needed  # noqa: F401  # isort: skip
 
 from backends.cuda.device import CudaDevice
 from experiments.event_log import EventLog
-from experiments.incident.recorder import RecordedScheduler, TicksFile
+from experiments.incident.recorder import RecordedScheduler, line_of
+from experiments.serve.lines_file import LinesFile
 from schedlab.config import PreemptionMode
 from schedlab.core.scheduler import Scheduler
 from schedlab.driver import run_blocking
@@ -41,11 +42,11 @@ def record(folder: Path, policy: str = "fifo", **changes: Any) -> tuple[Path, by
     """Serve clients that come, leave and run late, while a thread of their own sends them; the file and the log."""
     settings = config(max_num_seqs=6, max_num_batched_tokens=48, prefix_cache=True, **changes)
     chosen = {"evict": "true"} if policy == "priority" else {}
-    file = TicksFile(folder / "run.ticks.jsonl")
+    file: LinesFile[Any] = LinesFile(folder / "run.ticks.jsonl", line_of)
     with SpillStore(0, 1 << 30, folder / "spill") as store, EventLog(folder / "live.jsonl") as log:
         device = CudaDevice(tiny_model(), settings, 22, store=store)
         like = Scheduler(settings, policy_for(settings, policy, chosen), device)
-        core, mailbox = RecordedScheduler(like, policy, chosen, file.tell), Mailbox()
+        core, mailbox = RecordedScheduler(like, policy, chosen, file.put), Mailbox()
         core.bus.add(log)
         sender = threading.Thread(target=_send, args=(mailbox, device))
         sender.start()
