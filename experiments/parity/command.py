@@ -13,6 +13,7 @@ from rich.console import Console
 
 from experiments.bar import progress
 from experiments.config import dump
+from experiments.new_folder import new_folder
 from experiments.options import options_from
 from experiments.parity.compare import digest, first_difference
 from experiments.parity.plan import prepare
@@ -64,10 +65,4 @@ def _folder(out: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="schedlab-") as folder:
             yield Path(folder)
         return
-    try:
-        out.mkdir(parents=True)
-    except FileExistsError:
-        raise UsageError(f"--out {out}: exists already; give a folder that does not") from None
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be made ({error.strerror})") from None
-    yield out
+    yield new_folder(out)

@@ -70,7 +70,8 @@ class Verdict:
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         counts, plan = self.real.counts, self.plan
-        yield "workload", f"{plan.workload.title}, {counts.finished + counts.refused:,} requests ended"
+        ended = f"{counts.finished + counts.refused:,} requests ended"
+        yield "workload", f"{plan.workload.trace.name} ({plan.workload.title}), {ended}"
         yield "real device", self.what
         pool = f"{plan.num_blocks:,} blocks of {plan.scheduler.block_size} tokens"
         yield "scheduler", f"preset {plan.options.preset}, {pool}, preemption {plan.scheduler.preemption}"
