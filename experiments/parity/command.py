@@ -51,7 +51,7 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
         with progress(rows, "simulated device") as show:
             diverged = repeat(plan, recording, facts, log, show)
         difference = first_difference(real.log, log, real.ticks_of_lines)
-        verdict = Verdict(plan, side.what, real, difference, diverged, digest(real.log))
+        verdict = Verdict(plan, side.what, real, recording, difference, diverged, digest(real.log))
         if out is not None:
             (folder / "parity.json").write_bytes(dump(verdict.document()))
     verdict.print(Console(highlight=False, soft_wrap=True))
