@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from experiments.config import schedlab_version
+from experiments.incident.recorder import RecordedScheduler, line_of, ticks_path
 from experiments.options import options_from
+from experiments.serve.lines_file import LinesFile
 from experiments.serve.recorder import Recorder
 from experiments.serve.served import Served
 from schedlab.errors import UsageError
+from schedlab.policies.presets import find_preset
 from schedlab.policies.priority import Priority
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
@@ -35,7 +39,7 @@ class ServeOptions:
         drain_s: time that requests in flight have when the server is to end.
         seed: of the requests that bring none, and of dummy weights.
         dtype, load_format: of a real model; None = auto.
-        record: file to write the traffic to as a trace; None = none.
+        record: file to write the traffic to as a trace, and beside it all that the scheduler is told; None = none.
     """
 
     device: str = "auto"
@@ -77,13 +81,23 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
 
     bound = bind(options.host, options.port)
     served = _served(given, options)
-    recorder = None if options.record is None else Recorder(options.record, served.core.config.block_size)
-    if recorder is not None:
-        served.core.bus.add(recorder)
-    ended_well = run_server(_service(served, options), bound, served.what, options.drain_s)
-    if recorder is not None:
-        recorder.close()
-    return ended_well
+    with ExitStack() as records:
+        if options.record is not None:
+            served = _recorded(served, given, options.record, records)
+        return run_server(_service(served, options), bound, served.what, options.drain_s)
+
+
+def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:
+    """The same with a scheduler that tells of all that it is told; `records` closes the files."""
+    recorder = Recorder(path, served.core.config.block_size)
+    records.callback(recorder.close)
+    ticks: LinesFile[dict[str, Any]] = LinesFile(ticks_path(path), line_of)
+    records.callback(ticks.close)
+    chosen = options_from({name: given.get(name) for name in ("preset", "policy", "set", "block_size")})
+    policy_name = chosen.policy or find_preset(chosen.preset).policy
+    core = RecordedScheduler(served.core, policy_name, chosen.settings, ticks.put)
+    core.bus.add(recorder)
+    return replace(served, core=core)
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:

@@ -95,6 +95,14 @@ def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[st
     assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
 
 
+def test_the_run_itself_is_played_again_tick_by_tick(recorded: dict[str, Any]) -> None:
+    ticks = recorded["folder"] / "got.ticks.jsonl"
+    told = schedlab("replay", str(ticks))
+    assert told.returncode == 0, told.stderr
+    assert "5 requests ended" in told.stdout and "\nevery decision is as it was recorded" in told.stdout
+    assert "2 cache hits" in told.stdout
+
+
 @pytest.mark.parametrize("ends", ["killed", "full disk"])
 def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -> None:
     path = tmp_path / "got.jsonl"
@@ -110,7 +118,7 @@ def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -
             server.complete(max_tokens=1)
             server.terminate()
             assert server.wait() == 2
-            wait_for(lambda: server.errors().count("No space left on device") == 2)
+            wait_for(lambda: server.errors().count("No space left on device") == 3)
     finally:
         server.close()
     lines = path.read_bytes().splitlines(keepends=True)
