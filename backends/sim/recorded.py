@@ -7,7 +7,7 @@ from backends.sim.costs.told import Told
 from backends.sim.device import SimDevice, StepTicket
 from backends.sim.links import CopyTicket
 from backends.sim.outputs import OutputModel
-from backends.sim.recording import CopyShape, Reader, Recording, StepShape
+from backends.sim.recording import CopyShape, Question, Reader, Recording, StepShape
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult
 from schedlab.errors import DeviceFault
 from schedlab.pace import Pace, SteppedPace, ns_to_quanta
@@ -33,21 +33,11 @@ class RecordedDevice(SimDevice):
         return self.links.copy_for(op, ns_to_quanta(recorded.duration_ns), recorded.error)
 
     def copy_ns(self, kind: CopyKind, num_bytes: int) -> int:
-        return self.reader.estimate_ns(question_of_copy(kind, num_bytes))
+        return self.reader.answer_ns(Question.of_copy(self.now_ns(), self.reader.num_copies, kind, num_bytes))
 
     def prefill_ns(self, num_tokens: int) -> int:
-        return self.reader.estimate_ns(question_of_prefill(num_tokens))
+        return self.reader.answer_ns(Question.of_prefill(self.now_ns(), self.reader.num_copies, num_tokens))
 
     def _result(self, ticket: StepTicket) -> StepResult:
         fault = self.reader.pass_steps(ticket.pace.count)
         return StepResult(1, ticket.pace, [], fault=DeviceFault(fault)) if fault else super()._result(ticket)
-
-
-def question_of_copy(kind: CopyKind, num_bytes: int) -> str:
-    """The words under which a recording has the answer."""
-    return f"copy_ns of {num_bytes} bytes by {kind}"
-
-
-def question_of_prefill(num_tokens: int) -> str:
-    """The words under which a recording has the answer."""
-    return f"prefill_ns of {num_tokens} tokens"

@@ -18,12 +18,12 @@ class Diverged(SchedlabError):
     """A run asks something else than the recorded one did.
 
     Attributes:
-        what: "step", "copy" or "estimate"; number: which of them, from 1.
-        asked, recorded: in words; recorded is None where the recording ends before.
+        what: "step", "copy" or "question"; number: of the step or copy, from 1; of a question, the copy that is next.
+        asked, recorded: in words; recorded is None where the recording has nothing of the kind.
     """
 
     def __init__(self, what: str, number: int, asked: str, recorded: str | None) -> None:
-        super().__init__(f"{what} {number}: asked for {asked}; the recording has {recorded or 'ended'}")
+        super().__init__(f"{what} {number}: asked for {asked}; the recording has {recorded or 'nothing of the kind'}")
         self.what, self.number, self.asked, self.recorded = what, number, asked, recorded
 
 
@@ -102,20 +102,35 @@ class RecordedCopy(NamedTuple):
     error: str = ""
 
 
-class Estimate(NamedTuple):
-    """A time that the scheduler asked for before it chose, in words, and the answer."""
+class Question(NamedTuple):
+    """A time that the scheduler asked for before it chose: what, when, and how many copies had begun by then.
 
-    question: str
-    answer_ns: int
+    A scheduler that leaps asks less often, and nothing else.
+    """
+
+    now_ns: int
+    num_copies: int
+    words: str
+
+    @classmethod
+    def of_copy(cls, now_ns: int, num_copies: int, kind: CopyKind, num_bytes: int) -> Question:
+        return cls(now_ns, num_copies, f"copy_ns of {num_bytes} bytes by {kind}")
+
+    @classmethod
+    def of_prefill(cls, now_ns: int, num_copies: int, num_tokens: int) -> Question:
+        return cls(now_ns, num_copies, f"prefill_ns of {num_tokens} tokens")
+
+    def __str__(self) -> str:
+        return f"{self.words} at {self.now_ns} ns"
 
 
 @dataclass
 class Recording:
-    """Everything in order of asking."""
+    """Steps and copies in order, and the answers to questions."""
 
     steps: list[RecordedStep] = field(default_factory=list)
     copies: list[RecordedCopy] = field(default_factory=list)
-    estimates: list[Estimate] = field(default_factory=list)
+    answers_ns: dict[Question, int] = field(default_factory=dict)
 
 
 class Reader:
@@ -123,7 +138,7 @@ class Reader:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._num_steps = self._num_copies = self._num_estimates = 0
+        self._num_steps = self._num_copies = 0
 
     def steps(self, asked: StepShape, most: int) -> List[RecordedStep]:
         """This step, and up to `most` in all as they follow if it is repeated; none is passed yet."""
@@ -151,21 +166,23 @@ class Reader:
             raise Diverged("copy", number + 1, str(asked), str(recorded.shape) if recorded else None)
         return recorded
 
-    def estimate_ns(self, question: str) -> int:
-        number = self._num_estimates
-        self._num_estimates += 1
-        recorded = self._recording.estimates[number] if number < len(self._recording.estimates) else None
-        if recorded is None or recorded.question != question:
-            raise Diverged("estimate", number + 1, question, recorded.question if recorded else None)
-        return recorded.answer_ns
+    def answer_ns(self, asked: Question) -> int:
+        answer_ns = self._recording.answers_ns.get(asked)
+        if answer_ns is None:
+            raise Diverged("question", self._num_copies + 1, str(asked), None)
+        return answer_ns
+
+    @property
+    def num_copies(self) -> int:
+        """Copies that have begun."""
+        return self._num_copies
 
     def check_spent(self) -> None:
-        """Raises Diverged unless everything was asked for again."""
+        """Raises Diverged unless every step and copy was asked for again."""
         kept = self._recording
         passed = (
             ("step", self._num_steps, [str(step.shape) for step in kept.steps[self._num_steps :][:1]]),
             ("copy", self._num_copies, [str(copy.shape) for copy in kept.copies[self._num_copies :][:1]]),
-            ("estimate", self._num_estimates, [one.question for one in kept.estimates[self._num_estimates :][:1]]),
         )
         for what, number, left in passed:
             if left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from backends.sim.recording import Recording
 from backends.sim.testbed import SimBench, SimTestbed
 from experiments.event_log import EventLog
 from schedlab.device import DeviceFacts
+from schedlab.events import StepDone
 from schedlab.memory.spill import SpillStore
 from schedlab.testing import Node, Sessions, World
 
@@ -50,9 +52,23 @@ class TwinTestbed(SimTestbed):
         return SimBench(self._clock, world, outputs, self._make(self._clock, outputs, facts), leap=leap)
 
 
-def on_real(world: World, real_class: type[CudaDevice] = CudaDevice, **options: Any) -> tuple[bytes, str, Recording]:
-    """The decision log, how it ended, and what was asked of the device."""
-    made: list[MeasuredDevice] = []
+@dataclass
+class OnReal:
+    """A run on the real device: its decision log, how it ended, what was asked, and each request's tokens."""
+
+    log: bytes = b""
+    end: str = ""
+    recording: Recording = field(default_factory=Recording)
+    outputs: dict[int, list[int]] = field(default_factory=dict)
+
+    def on_step_done(self, event: StepDone) -> None:
+        for request_id, token in (event.tokens or {}).items():
+            self.outputs.setdefault(request_id, []).append(token)
+
+
+def on_real(world: World, real_class: type[CudaDevice] = CudaDevice, **options: Any) -> OnReal:
+    """Run a world on the real device; memory that was never written would show in every output."""
+    result = OnReal()
     with ExitStack() as meanwhile:
         folder = Path(meanwhile.enter_context(tempfile.TemporaryDirectory()))
         store = (
@@ -63,11 +79,10 @@ def on_real(world: World, real_class: type[CudaDevice] = CudaDevice, **options: 
             real = real_class(tiny_model(), world.config, world.num_blocks, store=store, **options)
             real.kv.fill_(float("nan"))
             meanwhile.callback(real.close)
-            made.append(MeasuredDevice(clock, outputs, facts, real))
-            return made[0]
+            return MeasuredDevice(clock, outputs, facts, real, result.recording)
 
-        log, end = _run(world, make, leap=False)
-    return log, end, made[0].recording
+        result.log, result.end = _run(world, make, result, leap=False)
+    return result
 
 
 def on_simulated(world: World, recording: Recording, *, leap: bool) -> tuple[bytes, str]:
@@ -83,12 +98,13 @@ def on_simulated(world: World, recording: Recording, *, leap: bool) -> tuple[byt
     return log, end
 
 
-def _run(world: World, make: MakeDevice, *, leap: bool) -> tuple[bytes, str]:
+def _run(world: World, make: MakeDevice, *observers: object, leap: bool) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         node = Node(TwinTestbed(make), world, leap=leap)
         with EventLog(path) as log:
-            node.core.bus.add(log)
+            for observer in (log, *observers):
+                node.core.bus.add(observer)
             node.start()
             Sessions(node, world.sessions)
             end = node.run_to_end()
