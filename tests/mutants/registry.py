@@ -27,6 +27,7 @@ from tests.mutants.parts import part_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
 from tests.mutants.spills import spill_attacks
+from tests.mutants.unit_tests import unit_attacks
 from tests.mutants.worlds import hybrid_attacks, pressed_attacks, world_attacks
 
 MUTANTS: dict[str, tuple[Mutant, ...]] = {
@@ -54,6 +55,7 @@ def attacks() -> tuple[Attack, ...]:
         *part_attacks(),
         *judgement_attacks(),
         *spill_attacks(),
+        *unit_attacks(),
         *worlds[:20],
         *moment_attacks(),
         *worlds[20:40],
