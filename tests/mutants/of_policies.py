@@ -178,13 +178,4 @@ MUTANTS: tuple[Mutant, ...] = (
         "slai's queue keeps the lengths of requests that have gone",
         edit(FrontThenShortest.remove, "self._lengths.remove(sequence)", "pass"),
     ),
-    mutant(
-        "no way is remembered too long",
-        "a head for which nobody could make way is not tried again when owners change",
-        edit(
-            plan._let_in,
-            "if core.no_way_for == (sequence, core.changes):",
-            "if core.no_way_for is not None and core.no_way_for[0] is sequence:",
-        ),
-    ),
 )

@@ -16,6 +16,7 @@ from tests.mutants import (
     of_steps,
     of_sums,
     of_swaps,
+    of_third_sight,
     of_ticks,
 )
 from tests.mutants.attack import Attack
@@ -40,7 +41,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "snapshots": of_snapshots.MUTANTS,
     "policies": of_policies.MUTANTS,
     "spill store": of_spill.MUTANTS,
-    "once kept apart": (*of_first_sight.MUTANTS, *of_second_sight.MUTANTS),
+    "once kept apart": (*of_first_sight.MUTANTS, *of_second_sight.MUTANTS, *of_third_sight.MUTANTS),
 }
 SEED = 0
 # What killed each mutant when `python -m tests.mutants.report` was run last.

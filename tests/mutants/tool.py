@@ -1,4 +1,4 @@
-"""`python -m tests.mutants.tool` changes every function of the scheduler by rule, and tells which changes no attack finds.
+"""`python -m tests.mutants.tool` changes every function by rule, and tells which changes no attack finds.
 
 Each variant runs in a process of its own, under bounds of time and memory, against the attacks that reach its lines.
 Those that live are written to a file, one a line; what `equivalent.tsv` explains is counted apart.
@@ -161,7 +161,7 @@ def _bounded(chosen: Iterable[Attack], most_s: float) -> Iterator[Attack]:
 
 
 class Runner:
-    """Tries variants against the attacks that reach them, first those that have killed variants of the same function."""
+    """Tries variants against the attacks that reach them, first those that have killed others of the same function."""
 
     def __init__(self, files: set[str], most_s: float, tell: Callable[[int], None]) -> None:
         self._attacks = attacks()
@@ -242,12 +242,19 @@ def main() -> int:
     parser.add_argument("--module", help="only files that begin so, as core/plan.py; all of core, memory and policies")
     parser.add_argument("--sample", type=int, help="so many variants, drawn by the seed; all of them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="processor time for one variant; all it takes")
+    parser.add_argument("--again", type=Path, help="only those that such a file of survivors names")
+    parser.add_argument(
+        "--seconds", type=float, default=MOST_SECONDS, help="processor time for one variant; all it takes"
+    )
     parser.add_argument("--survivors", type=Path, default=SURVIVORS, help="file for those that live")
     options = parser.parse_args()
     chosen = targets(options.module)
     if not chosen:
         parser.error(f"--module {options.module}: no such file in {', '.join(PACKAGES)} has a function to change")
+    if options.again is not None:
+        named = {tuple(line.split("\t")) for line in options.again.read_text(encoding="utf-8").splitlines()}
+        places = {(module, function, before, after) for module, function, _, before, after, _ in named}
+        chosen = [target for target in chosen if target.place in places]
     if options.sample is not None and options.sample < len(chosen):
         kept = sorted(Random(options.seed).sample(range(len(chosen)), options.sample))
         chosen = [chosen[index] for index in kept]
