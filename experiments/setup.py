@@ -66,7 +66,7 @@ def prepare(options: ReplayOptions) -> Setup:
     cost = build_cost(options.cost, hardware, model, options.tp, options.cost_set)
     workload = open_workload(options)
     if scheduler.prefix_cache:
-        _check_block_size(scheduler, workload)
+        check_block_size(scheduler, workload)
     links = links_of(hardware.host_link_bandwidth_bytes_per_s)
     faults = parse_plan(options.faults)
     refuse_idle_faults(faults, scheduler, workload.stats.rows)
@@ -102,7 +102,7 @@ def prepare(options: ReplayOptions) -> Setup:
     )
 
 
-def _check_block_size(scheduler: SchedulerConfig, workload: Workload) -> None:
+def check_block_size(scheduler: SchedulerConfig, workload: Workload) -> None:
     """Blocks of the pool must be whole parts or whole multiples of the trace's."""
     ours = scheduler.block_size
     for theirs in workload.stats.hash_block_sizes:

@@ -80,7 +80,8 @@ def prefill_attention(
         key, value = (flat.index_select(0, slots).transpose(0, 1)[None] for flat in (flat_keys, flat_values))
         is_plain = soft_cap is None and count == len(slots) and (window is None or window >= count)
         mask = None if is_plain else _causal_mask(count, len(slots), window, queries.device)
-        output[first : first + count] = _attend(query, key, value, mask, scale, soft_cap)[0].transpose(0, 1)
+        attended = _attend(query, key, value, mask, scale, soft_cap, is_causal=is_plain)
+        output[first : first + count] = attended[0].transpose(0, 1)
     return output
 
 
@@ -106,7 +107,7 @@ def decode_attention(
         for cache in (keys, values)
     )
     padding = None if contexts.padding is None else contexts.padding[:, None, None, :].to(queries.dtype)
-    return _attend(query, key, value, padding, scale, soft_cap).reshape(rows, heads, size)
+    return _attend(query, key, value, padding, scale, soft_cap, is_causal=False).reshape(rows, heads, size)
 
 
 def _causal_mask(queries: int, context: int, window: int | None, device: torch.device) -> Tensor:
@@ -120,12 +121,18 @@ def _causal_mask(queries: int, context: int, window: int | None, device: torch.d
 
 
 def _attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, soft_cap: float | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    soft_cap: float | None,
+    *,
+    is_causal: bool,
 ) -> Tensor:
-    """Query heads may be a multiple of key heads. Without a mask, equally many queries and keys are causal."""
+    """Query heads may be a multiple of key heads. `is_causal` stands for the mask of as many queries as keys."""
     grouped = query.shape[1] != key.shape[1]
     if soft_cap is None:
-        is_causal = mask is None and query.shape[-2] > 1 and query.shape[-2] == key.shape[-2]
         typed = mask if mask is None else mask.to(query.dtype)
         return scaled_dot_product_attention(query, key, value, typed, 0.0, is_causal, scale=scale, enable_gqa=grouped)
     if grouped:

@@ -268,12 +268,14 @@ def serve(
         "block_size": block_size,
     }
     drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
-    run(
+    ended_well = run(
         given,
         ServeOptions(
             device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format, record
         ),
     )
+    if not ended_well:
+        raise typer.Exit(DEFECT_EXIT)
 
 
 @app.command()
@@ -313,6 +315,54 @@ def bench(
     )
     if partial:
         raise typer.Exit(INTERRUPT_EXIT)
+
+
+@app.command()
+def parity(
+    trace: str = _TRACE_OF_BENCH,
+    model: str = typer.Option(
+        None,
+        metavar="tiny|demo|PATH",
+        help="tiny: seeded random weights; demo: SmolLM2-135M; a config.json: its shape with seeded weights; a folder "
+        "or GGUF file.",
+        show_default="tiny",
+    ),
+    device: str = typer.Option("auto", metavar="auto|cuda|cpu", help="What the real side runs on."),
+    preset: str = _PRESET,
+    policy: str = _POLICY,
+    set_: list[str] = _SET,
+    num_blocks: int = typer.Option(None, help="KV blocks of both devices.", show_default="1024"),
+    block_size: int = _BLOCK_SIZE,
+    max_tokens: str = _MAX_TOKENS,
+    rate_scale: float = _RATE_SCALE,
+    limit: int = _LIMIT,
+    seed: int = _SEED,
+    faults: Path = typer.Option(None, metavar="PLAN.toml", help="Clients that leave.", show_default="none"),
+    out: Path = typer.Option(None, help="Folder of both logs; must not exist.", show_default="none"),
+) -> None:
+    """Show that a real device and the simulated one make the same decisions, byte by byte; exit 1 if not."""
+    from experiments.parity.command import parity as run
+    from experiments.values import pairs
+
+    given = {
+        "trace": trace,
+        "preset": preset,
+        "policy": policy,
+        "set": pairs("--set", set_) if set_ else None,
+        "num_blocks": num_blocks,
+        "block_size": block_size,
+        "max_tokens": max_tokens,
+        "rate_scale": rate_scale,
+        "limit": limit,
+        "seed": seed,
+        "faults": faults,
+    }
+    try:
+        is_same = run(given, model=model, device=device, out=out)
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+    if not is_same:
+        raise typer.Exit(DEFECT_EXIT)
 
 
 def main() -> None:

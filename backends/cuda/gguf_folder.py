@@ -2,104 +2,167 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Mapping
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-from gguf import GGUFReader, dequantize
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from backends.cuda.gguf_names import FREQUENCIES, config_of, convert, llama3_scaling
-from backends.cuda.gguf_tokenizer import tokenizer_of
+from backends.cuda.checkpoint import Checkpoint, wanted_shapes
+from backends.cuda.families import spec_of
+from backends.cuda.gguf_config import config_of, llama3_scaling
+from backends.cuda.gguf_file import GgufFile
+from backends.cuda.gguf_names import FREQUENCIES, GgufTensors
+from backends.cuda.gguf_tokenizer import special_tokens, tokenizer_config, tokenizer_of
+from backends.cuda.tensors import INDEX
+from backends.sim.specs.hf_fields import Fields
 from schedlab.errors import UsageError
 
 # Another layout of the folder or another conversion needs another number.
-_VERSION = 1
+_VERSION = 2
+# Weights are held in memory until they fill a file.
+_SHARD_BYTES = 1 << 30
+# How long to wait for another process that converts a file.
+_PATIENCE_S = 3600
+_POLL_S = 0.1
 
 
 def cache_folder() -> Path:
-    """Where this user's converted models lie: `$XDG_CACHE_HOME/schedlab`, or `~/.cache/schedlab`."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "schedlab"
+    """Where this user's converted models lie: `$XDG_CACHE_HOME/schedlab`, or `~/.cache/schedlab`.
+
+    Raises UsageError for a user without a home.
+    """
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(chosen) if chosen else Path.home() / ".cache") / "schedlab"
+    except RuntimeError:
+        raise UsageError("this user has no home folder; set XDG_CACHE_HOME to a folder for converted models") from None
 
 
 def as_folder(path: Path) -> Path:
     """The Hugging Face folder of the GGUF file at *path*, converted if that was not done before.
 
-    A file counts as the same while its place, size and time of change are.
+    A file counts as the same while its place, size and times of change are.
 
-    Raises UsageError when the file is missing or damaged, or its model or tokenizer is of an unknown kind.
+    Raises UsageError when the file is missing or damaged, its model or tokenizer is of an unknown kind, or the cache
+    cannot be written.
     """
+    identity = _identity(path)
+    folder = cache_folder() / "gguf" / f"{path.stem}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
+    if folder.exists():
+        return folder
     try:
-        status = path.stat()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    identity = f"{_VERSION} {path.resolve()} {status.st_size} {status.st_mtime_ns}"
-    name = f"{path.stem}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
-    folder = cache_folder() / "gguf" / name
-    if not folder.exists():
-        _convert_aside(path, folder)
+        with _alone(folder.parent):
+            if not folder.exists():
+                _convert_aside(path, folder, identity)
+    except (OSError, SafetensorError) as error:
+        raise UsageError(
+            f"{folder}: cannot be written ({error}); set XDG_CACHE_HOME to a folder with room for the unpacked weights"
+        ) from None
     return folder
 
 
-def _convert_aside(path: Path, folder: Path) -> None:
-    """Whoever looks finds a whole folder or none."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+def _identity(path: Path) -> str:
+    try:
+        status = path.stat()
+        place = path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path}: is no regular file")
+    return f"{_VERSION} {place} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """One conversion at a time in a cache, since each needs memory; the lock of a process that dies is free at once.
+
+    Raises UsageError when another holds it for too long.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    lock = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _is_locked(lock):
+            if time.monotonic() > deadline:
+                raise UsageError(f"{cache}: another process converts a model there and does not finish; end it")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _convert_aside(path: Path, folder: Path, identity: str) -> None:
+    """Whoever looks finds a whole folder or none. What an interrupted conversion left is thrown away."""
+    aside = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
     try:
         _write_folder(path, aside)
+        if _identity(path) != identity:
+            raise UsageError(f"{path}: changed while it was read; try again when it is whole")
         aside.rename(folder)
-    except OSError as error:
-        if not folder.exists():
-            raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _write_folder(path: Path, folder: Path) -> None:
-    fields, tensors = _read(path)
-    where = str(path)
-    config = config_of(fields, frozenset(tensors), where)
-    divisors = tensors.pop(FREQUENCIES, None)
-    if divisors is not None:
-        config["rope_scaling"] = llama3_scaling(divisors, config, where)
-    converted: dict[str, Tensor] = {}
-    for name in list(tensors):
-        converted |= convert(name, tensors.pop(name), config, where)
-    save_file({name: tensor.contiguous() for name, tensor in converted.items()}, folder / "model.safetensors")
-    tokenizer_of(fields, where).save(str(folder / "tokenizer.json"))
-    _write_json(folder / "config.json", {**config, "torch_dtype": "float32"})
-    _write_json(folder / "generation_config.json", _special_tokens(fields))
-    _write_json(folder / "tokenizer_config.json", {"chat_template": fields.get("tokenizer.chat_template", "")})
+    file = GgufFile(path)
+    config = config_of(file.fields, frozenset(file.places), file.where)
+    spec = spec_of(Fields(path, config))
+    if FREQUENCIES in file.places:
+        config["rope_scaling"] = llama3_scaling(file.tensor(FREQUENCIES), config, file.where)
+    checkpoint = Checkpoint(spec, GgufTensors(file, spec))
+    tokenizer = tokenizer_of(file.fields, file.where)
+    dtype = _write_weights(checkpoint, list(wanted_shapes(spec)), folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_json(folder / "config.json", {**config, "torch_dtype": dtype})
+    _write_json(folder / "generation_config.json", special_tokens(file.fields))
+    _write_json(folder / "tokenizer_config.json", tokenizer_config(file.fields))
+    for written in folder.iterdir():
+        _flush(written)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Metadata and dequantised tensors, row-major."""
-    try:
-        reader = GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {}
-        for tensor in reader.tensors:
-            values = dequantize(tensor.data, tensor.tensor_type)
-            tensors[tensor.name] = torch.from_numpy(values.copy()).view(*reversed(tensor.shape.tolist()))
-    except NotImplementedError as error:
-        raise UsageError(f"{path}: {error}") from None
-    except (OSError, ValueError, IndexError, KeyError, RuntimeError, TypeError) as error:
-        raise UsageError(f"{path}: is truncated or no GGUF file: {error}") from None
-    return fields, tensors
+def _write_weights(checkpoint: Checkpoint, names: list[str], folder: Path) -> str:
+    """Writes files of a bounded size and their index. Returns the type that the embeddings have."""
+    shard: dict[str, Tensor] = {}
+    places: dict[str, str] = {}
+    dtype, held_bytes = "", 0
+    for name in names:
+        tensor = shard[name] = checkpoint.get(name).contiguous()
+        dtype = dtype or str(tensor.dtype).removeprefix("torch.")
+        held_bytes += tensor.nbytes
+        if name == names[-1] or held_bytes >= _SHARD_BYTES:
+            file_name = f"model-{len(set(places.values())) + 1:05}.safetensors"
+            save_file(shard, folder / file_name)
+            places |= dict.fromkeys(shard, file_name)
+            shard, held_bytes = {}, 0
+    _write_json(folder / INDEX, {"metadata": {}, "weight_map": places})
+    return dtype
 
 
-def _special_tokens(fields: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
-    found = {ours: fields.get(f"tokenizer.ggml.{theirs}_token_id") for ours, theirs in names.items()}
-    return {name: value for name, value in found.items() if value is not None}
+def _flush(path: Path) -> None:
+    """To the disk, so that no crash leaves a folder with its name and without its content."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

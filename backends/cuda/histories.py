@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from schedlab.errors import UsageError
 from schedlab.request import Prompt
@@ -16,12 +18,15 @@ Tokens = NDArray[np.int64]
 
 
 class History:
-    """Known tokens of one request: its prompt, and what was sampled since."""
+    """Known tokens of one request: its prompt, and what was sampled since.
 
-    __slots__ = ("_keys", "outputs", "prompt")
+    `script` are outputs that are known before; more may follow.
+    """
 
-    def __init__(self, prompt: Tokens) -> None:
-        self.prompt = prompt
+    __slots__ = ("_keys", "outputs", "prompt", "script")
+
+    def __init__(self, prompt: Tokens, script: Tokens) -> None:
+        self.prompt, self.script = prompt, script
         self.outputs: list[int] = []
         self._keys: tuple[int, list[int]] = (0, [])
 
@@ -49,13 +54,19 @@ class Histories:
     def __init__(self, vocab: int) -> None:
         self._vocab = vocab
         self._live: dict[int, History] = {}
+        self._following: dict[int, Prompt] = {}
+
+    def expect(self, request_id: int, following: Prompt) -> None:
+        """The request and its output are the beginning of that prompt, whatever the model samples."""
+        self._following[request_id] = following
 
     def of(self, sequence: Sequence) -> History:
         """The history of a request; it begins with its prompt."""
         history = self._live.get(sequence.request_id)
         if history is None:
-            history = History(prompt_tokens(sequence.request.prompt, self._vocab, sequence.request_id))
-            self._live[sequence.request_id] = history
+            prompt, request_id = sequence.request.prompt, sequence.request_id
+            text = prompt_tokens(self._following.get(request_id, prompt), self._vocab, request_id)
+            history = self._live[request_id] = History(text[: prompt.num_tokens], text[prompt.num_tokens :])
         return history
 
     def append(self, sequences: Iterable[Sequence], tokens: Iterable[int]) -> None:
@@ -65,8 +76,26 @@ class Histories:
             if sequence.max_outputs:
                 live[sequence.request_id].outputs.append(token)
 
+    def scripted(self, sequences: Iterable[Sequence], indices: NDArray[np.int64], tokens: Tensor) -> Tensor:
+        """`tokens` [n] that these sequences sampled as outputs `indices` [n], those of scripts in their places."""
+        if not self._following:
+            return tokens
+        scripts = (self._live[sequence.request_id].script for sequence in sequences)
+        known = [
+            (row, int(script[index]))
+            for row, (script, index) in enumerate(zip(scripts, indices.tolist(), strict=True))
+            if index < len(script)
+        ]
+        if not known:
+            return tokens
+        rows, values = zip(*known, strict=True)
+        told = tokens.clone()
+        told[list(rows)] = torch.tensor(values, device=tokens.device)
+        return told
+
     def forget(self, request_id: int) -> None:
         self._live.pop(request_id, None)
+        self._following.pop(request_id, None)
 
 
 def prompt_tokens(prompt: Prompt, vocab: int, request_id: int) -> Tokens:

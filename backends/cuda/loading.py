@@ -13,7 +13,7 @@ from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
 from backends.cuda.gguf_folder import as_folder
 from backends.cuda.model import Model
-from backends.cuda.operations import Operations, ReferenceOperations
+from backends.cuda.operations import operations_for
 from backends.cuda.spec import ModelSpec
 from backends.cuda.tensors import SafetensorsFolder, SeededTensors, TensorSource
 from backends.cuda.weights import assemble
@@ -68,7 +68,7 @@ def load_model(
     is_dummy = load_format is LoadFormat.DUMMY
     source: TensorSource = SeededTensors(wanted_shapes(spec), seed) if is_dummy else SafetensorsFolder(folder)
     weights = assemble(spec, Checkpoint(spec, source), _dtype(dtype, spec, device), device, progress)
-    return Model(spec, weights, _operations(device), _longest(spec, max_model_len))
+    return Model(spec, weights, operations_for(device), _longest(spec, max_model_len))
 
 
 def end_tokens(folder: Path) -> tuple[int, ...]:
@@ -87,15 +87,6 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
         if named is not None:
             return tuple(named) if isinstance(named, list) else (named,)
     return ()
-
-
-def _operations(device: torch.device) -> Operations:
-    """Triton's kernels on a GPU, their references elsewhere."""
-    if device.type != "cuda":
-        return ReferenceOperations()
-    from backends.cuda.operations_triton import TritonOperations
-
-    return TritonOperations()
 
 
 def _dtype(name: str, spec: ModelSpec, device: torch.device) -> torch.dtype:

@@ -75,6 +75,15 @@ class ReferenceOperations:
         return ReferenceAttention(inputs, block_size)
 
 
+def operations_for(device: torch.device) -> Operations:
+    """Triton's kernels on a GPU, their references elsewhere."""
+    if device.type != "cuda":
+        return ReferenceOperations()
+    from backends.cuda.operations_triton import TritonOperations
+
+    return TritonOperations()
+
+
 class ReferenceAttention:
     """Slots of every context, worked out once for all layers of a kind."""
 

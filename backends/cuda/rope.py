@@ -12,6 +12,7 @@ from torch import Tensor
 from backends.sim.specs.hf_fields import Fields
 
 DEFAULT_THETA = 10_000.0
+_MOST = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ def _read(config: Fields, values: Any, theta: float, field: str) -> RopeSpec:
     if not isinstance(values, dict):
         raise config.error(field, f"must be an object, got {values!r}")
     theta = _number(config, values.get("rope_theta", theta), field)
+    share = values.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
+    if share != 1:
+        raise config.error("partial_rotary_factor", f"is {share!r}; only heads that are rotated whole are computed")
     kind = values.get("rope_type", values.get("type", "default"))
     if kind == "default":
         return RopeSpec(theta)
@@ -89,10 +93,12 @@ def _read(config: Fields, values: Any, theta: float, field: str) -> RopeSpec:
         _number(config, values.get(name), f"{field}.{name}")
         for name in ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     )
+    if not low < high:
+        raise config.error(field, f"high_freq_factor {high} must be above low_freq_factor {low}")
     return RopeSpec(theta, kind, factor, low, high, int(original))
 
 
 def _number(config: Fields, value: Any, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST:
         raise config.error(field, f"must be a positive number, got {value!r}")
     return float(value)

@@ -15,7 +15,7 @@ from torch import Tensor
 from schedlab.errors import UsageError
 
 READABLE = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 
 
 class TensorSource(Protocol):
@@ -60,7 +60,7 @@ class SafetensorsFolder:
     def _refuse_gaps(self, folder: Path) -> None:
         for name, file_name in _index(folder).items():
             if name not in self._files:
-                raise UsageError(f"{folder / file_name}: lacks tensor {name!r}, which {_INDEX} places there")
+                raise UsageError(f"{folder / file_name}: lacks tensor {name!r}, which {INDEX} places there")
 
 
 class SeededTensors:
@@ -98,7 +98,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _index(folder: Path) -> dict[str, str]:
-    path = folder / _INDEX
+    path = folder / INDEX
     if not path.exists():
         return {}
     try:

@@ -79,7 +79,7 @@ def _bytes_of_tokens(tokenizer: Tokenizer, described: Mapping[str, Any]) -> dict
     letters = _byte_letters()
     found = {}
     for word, number in tokenizer.get_vocab(with_added_tokens=True).items():
-        if number in added:
+        if is_byte_level and number in added:
             found[number] = added[number]
         elif is_byte_level:
             found[number] = b"".join(bytes((letters[one],)) if one in letters else one.encode() for one in word)

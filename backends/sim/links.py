@@ -77,12 +77,27 @@ class Links:
 
     def copy(self, op: CopyOp) -> CopyTicket:
         """Take a place on the link."""
-        ready = max([self._clock.now_quanta(), *(self.end_quanta(ticket) for ticket in op.after)])
-        start = max(ready, self._free_at[op.kind])
+        start = self._start_quanta(op)
         end = start + self.duration_quanta(op.kind, op.num_bytes, start)
+        return self._place(op, start, end, self.error_of(op, end))
+
+    def copy_for(self, op: CopyOp, duration_quanta: int, error: str = "") -> CopyTicket:
+        """Take a place on the link for a time that is known already, and fail at its end if there is an error."""
+        start = self._start_quanta(op)
+        return self._place(op, start, start + duration_quanta, error)
+
+    def queue_ns(self, kind: CopyKind) -> int:
+        """Time until the link is free of the copies that have it."""
+        return quanta_to_ns(max(0, self._free_at[kind] - self._clock.now_quanta()))
+
+    def _start_quanta(self, op: CopyOp) -> int:
+        """When the link is free and what the copy waits for has ended."""
+        ends = (self.end_quanta(ticket) for ticket in op.after)
+        return max(self._clock.now_quanta(), self._free_at[op.kind], *ends)
+
+    def _place(self, op: CopyOp, start: int, end: int, error: str) -> CopyTicket:
         self._free_at[op.kind] = end
         self._num_copies += 1
-        error = self.error_of(op, end)
         ticket = CopyTicket(self._num_copies, op.kind, op.request_id, op.num_bytes, start, end, error)
         self._clock.at(end, lambda _: self._announce(ticket))
         for notify in self.on_begin:

@@ -33,6 +33,10 @@ class OutputModel(Protocol):
         """Chained keys of blocks `first` .. `last - 1` of prompt and output; fewer where they are not known."""
         ...
 
+    def following(self, request_id: int) -> Prompt | None:
+        """A prompt that begins with this request's prompt and output, if one is known."""
+        ...
+
     def forget(self, request_id: int) -> None:
         """The request has ended."""
         ...
@@ -64,6 +68,9 @@ class Lengths:
 
     def sample(self, step: Step) -> None:
         return None
+
+    def following(self, request_id: int) -> Prompt | None:
+        return self._following.get(request_id)
 
     def forget(self, request_id: int) -> None:
         self._lengths.pop(request_id, None)
@@ -99,6 +106,9 @@ class Script:
         if step.decode is not None:
             sampled |= {sequence: step.decode.outputs(sequence) for sequence in step.decode.rows}
         return {sequence.request_id: self._token(sequence.request_id, index) for sequence, index in sampled.items()}
+
+    def following(self, request_id: int) -> Prompt | None:
+        return None
 
     def forget(self, request_id: int) -> None:
         return None

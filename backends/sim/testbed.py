@@ -32,13 +32,11 @@ from schedlab.testing.world import Cost, World
 class SimBench:
     """A scheduler on a simulated device."""
 
-    def __init__(
-        self, clock: SimClock, world: World, device_class: type[SimDevice], *, leap: bool, breakable: bool
-    ) -> None:
+    def __init__(self, clock: SimClock, world: World, outputs: Lengths, device: SimDevice, *, leap: bool) -> None:
         self._clock = clock
-        self._outputs = Lengths()
+        self._outputs = outputs
         self._process: SimProcess | None = None
-        self.device = device_of(clock, world, self._outputs, device_class, breakable=breakable)
+        self.device = device
         self.core = Scheduler(world.config, world.policy(world.config), self.device, leap=leap)
         if isinstance(self.device, ShadowDevice):
             self.device.attach(self.core)
@@ -75,7 +73,9 @@ class SimTestbed:
         self.now_ns = self._clock.now_ns
 
     def bench(self, world: World, *, leap: bool, breakable: bool = False) -> SimBench:
-        return SimBench(self._clock, world, self._device_class, leap=leap, breakable=breakable)
+        outputs = Lengths()
+        device = device_of(self._clock, world, outputs, self._device_class, breakable=breakable)
+        return SimBench(self._clock, world, outputs, device, leap=leap)
 
     def call_at(self, at_ns: int, action: Callable[[], None]) -> None:
         self._clock.at_ns(at_ns, lambda _: action())

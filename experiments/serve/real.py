@@ -31,7 +31,7 @@ def real(options: ReplayOptions, model: str | None, device: str, dtype: str, loa
     Raises UsageError for anything wrong with the model's files or the options.
     """
     path = demo_model() if model is None else Path(model)
-    where = _device(device)
+    where = find_device(device)
     loaded = load_model(
         path,
         device=where,
@@ -46,8 +46,7 @@ def real(options: ReplayOptions, model: str | None, device: str, dtype: str, loa
         raise UsageError("swap_disk_gib is not served: this server has no folder for it; use swap_host_gib")
     runs_on = CudaDevice(loaded, config, num_blocks)
     tokenizer = ModelTokenizer(model_folder(path), loaded.spec.vocab)
-    name = torch.cuda.get_device_name(where) if where.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    what = f"{name}, {str(loaded.dtype).removeprefix('torch.')}; {num_blocks:,} blocks of {config.block_size} tokens"
+    what = f"{where_of(loaded)}; {num_blocks:,} blocks of {config.block_size} tokens"
     return Served(Scheduler(config, policy, runs_on, leap=False), runs_on, tokenizer, path.stem or str(path), what)
 
 
@@ -66,12 +65,24 @@ def demo_model() -> Path:
     return files[0]
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """The device of `--device`.
+
+    Raises UsageError for a GPU where there is none.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no GPU here; use --device cpu or --device sim")
     return torch.device(name)
+
+
+def where_of(model: Model) -> str:
+    """What a model runs on, and its type."""
+    threads = torch.get_num_threads()
+    is_gpu = model.device.type == "cuda"
+    name = torch.cuda.get_device_name(model.device) if is_gpu else f"CPU, {threads} thread{'s' * (threads > 1)}"
+    return f"{name}, {str(model.dtype).removeprefix('torch.')}"
 
 
 def _load_format(name: str) -> LoadFormat:

@@ -27,6 +27,17 @@ def test_a_decode_row_sees_its_own_context_only(
         torch.testing.assert_close(found[row : row + 1].double(), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", range(1, 9))
+def test_a_row_alone_sees_its_whole_context_however_many_heads_share_it(length: int) -> None:
+    """As many queries to a key head as there are tokens are no prompt."""
+    content = paged([length], 4, 2, 64)
+    query = torch.randn(1, 8, 64)
+    contexts = row_contexts(content.tables, torch.tensor([length]), length, 4)
+    found = decode_attention(query, content.keys, content.values, contexts, scale=0.2)
+    wanted = plain_attention(query, content.plain_keys[0], content.plain_values[0], 0.2, None, None)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), SHAPES[:3])
 @pytest.mark.parametrize(("window", "soft_cap"), [(None, None), (5, None), (None, 3.0), (7, 2.0)])
 def test_packed_chunks_see_what_is_before_each_token(

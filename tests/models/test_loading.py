@@ -97,7 +97,7 @@ def test_an_index_leads_to_every_shard(tmp_path: Path) -> None:
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type 'yarn' is not known"),
         ({"rope_parameters": None, "rope_theta": -1}, "field 'rope_theta': must be a positive number"),
         ({"hidden_act": "relu"}, "field 'hidden_act': is 'relu'"),
-        ({"quantization_config": {"bits": 4}}, "quantised safetensors are not read"),
+        ({"quantization_config": {"quant_method": "awq"}}, "quantised by the method 'awq' are not read"),
     ],
 )
 def test_a_config_that_cannot_be_served_names_its_field(folder: Path, changes: dict[str, object], message: str) -> None:

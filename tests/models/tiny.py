@@ -61,10 +61,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def reference(case: str) -> Any:
+def reference(case: str, **changes: Any) -> Any:
     """The model of that case in float32, with weights large enough that every part shows in the logits."""
-    class_name, changes = CASES[case]
-    config = getattr(transformers, class_name)(**{**_SIZES, **changes})
+    class_name, own = CASES[case]
+    config = getattr(transformers, class_name)(**{**_SIZES, **own, **changes})
     config._attn_implementation = "eager"
     torch.manual_seed(len(case))
     model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
@@ -77,9 +77,9 @@ def reference(case: str) -> Any:
     return model
 
 
-def saved(case: str, folder: Path) -> Path:
+def saved(case: str, folder: Path, **changes: Any) -> Path:
     """The same as a Hugging Face folder."""
-    reference(case).save_pretrained(folder)
+    reference(case, **changes).save_pretrained(folder)
     return folder
 
 

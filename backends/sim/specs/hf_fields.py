@@ -30,12 +30,22 @@ class Fields:
         named = values.get("_name_or_path") or path.resolve().parent.name or "model"
         self.name = str(named)
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Fields:
+        """The same, and *defaults* for fields that the file does not have; a null in the file stays."""
+        return Fields(self.path, {**defaults, **self._values})
+
     def error(self, field: str, problem: str) -> UsageError:
         return UsageError(f"{self.path}: field {field!r}: {problem}")
 
     def get(self, field: str, default: Any = None) -> Any:
         value = self._values.get(field)
         return default if value is None else value
+
+    def flag(self, field: str, default: bool) -> bool:
+        value = self.get(field, default)
+        if not isinstance(value, bool):
+            raise self.error(field, f"must be true or false, got {value!r}")
+        return value
 
     def count(self, field: str, default: int | None = None, least: int = 1, most: int = _LARGEST) -> int:
         value = self.get(field, default)

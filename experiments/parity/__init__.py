@@ -1,0 +1,1 @@
+"""`schedlab parity`: the same workload on a real device and on the simulated one, decision by decision."""
