@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from schedlab.core import plan
 from schedlab.core.scheduler import Scheduler
 from schedlab.policies.base import Policy
 from schedlab.policies.priority import Priority
