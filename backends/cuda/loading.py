@@ -12,6 +12,7 @@ import torch
 from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
 from backends.cuda.gguf_folder import as_folder
+from backends.cuda.host_memory import keep_freed_memory
 from backends.cuda.model import Model
 from backends.cuda.operations import operations_for
 from backends.cuda.spec import ModelSpec
@@ -63,6 +64,8 @@ def load_model(
 
     Raises UsageError for anything wrong with the files or the arguments.
     """
+    if device.type == "cpu":
+        keep_freed_memory()
     folder = model_folder(path)
     spec = read_spec(folder / "config.json")
     is_dummy = load_format is LoadFormat.DUMMY
