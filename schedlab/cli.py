@@ -268,12 +268,14 @@ def serve(
         "block_size": block_size,
     }
     drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
-    run(
+    ended_well = run(
         given,
         ServeOptions(
             device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format, record
         ),
     )
+    if not ended_well:
+        raise typer.Exit(DEFECT_EXIT)
 
 
 @app.command()

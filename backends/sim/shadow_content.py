@@ -47,7 +47,7 @@ class Content:
         namespace: requests that differ in it have no value in common.
     """
 
-    __slots__ = ("_base", "_block_size", "_full", "_keys", "_outputs", "_sums", "_tail", "num_prompt_tokens")
+    __slots__ = ("_base", "_block_size", "_full", "_keys", "_outputs", "_read", "_sums", "_tail", "num_prompt_tokens")
 
     def __init__(
         self, request: Request, prompt_keys: List[int], output_keys: List[int], block_size: int, namespace: List[str]
@@ -59,6 +59,8 @@ class Content:
         self._outputs = digest_of(self._base, request.request_id, request.sampling.seed, OUTPUTS)
         self._full: list[int] = []
         self._sums = [0]
+        # Of the last read: rows are read when a step ends, and again when the next one begins.
+        self._read: tuple[int, list[int], int] = (0, [], 0)
         self.num_prompt_tokens = request.prompt.num_tokens
 
     def total(self, first: int, last: int, deviation: int = 0) -> int:
@@ -70,20 +72,15 @@ class Content:
             total += mixed(stream + end * GOLDEN & MASK) - mixed(stream + start * GOLDEN & MASK)
         return total & MASK
 
-    def digests(self, tokens: int) -> list[int]:
-        """The sum of each block's positions among the first `tokens`."""
-        full_blocks, rest = divmod(tokens, self._block_size)
-        self._fill(full_blocks)
-        digests = self._full[:full_blocks]
-        if rest:
-            digests.append(self.total(tokens - rest, tokens))
-        return digests
-
-    def sum(self, tokens: int) -> int:
-        """The sum of the first `tokens` positions."""
-        full_blocks, rest = divmod(tokens, self._block_size)
-        self._fill(full_blocks)
-        return (self._sums[full_blocks] + self.total(tokens - rest, tokens)) & MASK
+    def sums(self, tokens: int) -> tuple[list[int], int]:
+        """The sum of each block's positions among the first `tokens`, and that of all of them."""
+        if self._read[0] != tokens:
+            full_blocks, rest = divmod(tokens, self._block_size)
+            self._fill(full_blocks)
+            of_rest = self.total(tokens - rest, tokens) if rest else 0
+            digests = self._full[:full_blocks] + ([of_rest] if rest else [])
+            self._read = tokens, digests, self._sums[full_blocks] + of_rest & MASK
+        return self._read[1:]
 
     def _fill(self, full_blocks: int) -> None:
         size, known = self._block_size, len(self._full)

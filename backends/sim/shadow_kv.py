@@ -202,14 +202,14 @@ class ShadowDevice(SimDevice):
     def _read(self, sequence: Sequence, tokens: int, begin_quanta: int) -> None:
         """Look at everything of the first `tokens` tokens: far blocks, the table, the slot."""
         witness = self._witnesses[sequence.request_id]
-        wanted = witness.content.digests(tokens)
+        wanted, wanted_sum = witness.content.sums(tokens)
         table, far_blocks = sequence.block_table, sequence.window.start if sequence.window else 0
         held = list(map(self.blocks.digests.__getitem__, table[: max(len(wanted) - far_blocks, 0)]))
         far = [self._far(sequence.request_id, index, begin_quanta) for index in range(far_blocks)]
         if far:
             held = [one.digest for one in far] + held
         slot_digest = self.states.digests.get(sequence.slot, EMPTY)
-        if held == wanted and slot_digest == witness.content.sum(tokens):
+        if held == wanted and slot_digest == wanted_sum:
             return
         witness.deviate(self._what_is_wrong(sequence, held, wanted, far), (*held, slot_digest))
 

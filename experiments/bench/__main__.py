@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from experiments.bench import check_cost, scale, speed, startup, waiting
+from experiments.bench import check_cost, check_speed, scale, speed, startup, waiting
 from experiments.bench.machine import machine
 
 GALLERY = Path("reports/gallery/bench.md")
@@ -23,6 +23,7 @@ def document(trace: str) -> Iterator[str]:
         "Length of the run (azure-conv-like)": scale.lines,
         "Length of the queue": waiting.lines,
         "Cost of `--check`": lambda: check_cost.lines(trace),
+        "Speed of `schedlab check`": check_speed.lines,
         "Start-up": startup.lines,
     }
     for title, lines in sections.items():

@@ -62,7 +62,10 @@ class Answer(Response):
     async def _send_whole(self, send: Send) -> None:
         while not all(choice.ended for choice in self._choices):
             await self._next()
-        taken = [(choice, choice.take()) for choice in self._choices]
+        taken = []
+        for choice in self._choices:
+            taken.append((choice, choice.take()))
+            await asyncio.sleep(0)
         error = next((error for choice, _ in taken if (error := error_of(choice.ended)) is not None), None)
         if error is not None:
             await send_document(send, error.status, error.body(), error.headers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
@@ -13,15 +14,16 @@ from schedlab.errors import UsageError
 from schedlab.memory.blocks import blocks_for
 from schedlab.request import Prompt, Request, SamplingParams
 from schedlab.serve.errors import bad
-from schedlab.serve.schema import Body, ChatBody, CompletionBody
+from schedlab.serve.schema import NAME, Body, ChatBody, CompletionBody
 from schedlab.serve.text import StopRule, TextStops
 from schedlab.serve.tokenizer import Tokenizer
 
 _DEFAULT_COMPLETION_TOKENS = 16
-_MOST_STOPS, _LONGEST_STOP = 16, 1024
+_MOST_STOPS, _LONGEST_STOP, _MOST_STOP_TOKENS = 16, 1024, 128
 _MOST_REQUESTS = 1024
 _LARGEST_BIAS = 100
 _SEED_BITS = 63
+_NAME, _PRIORITY = re.compile(NAME), re.compile("-?[0-9]{1,9}")
 _NS_PER_MS = 1_000_000
 # Fields that clients send and this server does not serve; a value that changes nothing is let through.
 _NOT_SERVED: dict[str, tuple[Any, ...]] = {
@@ -31,16 +33,13 @@ _NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "tool_choice": (None, "none", "auto"),
     "functions": (None, []),
     "response_format": (None, {"type": "text"}),
-    "prompt_logprobs": (None,),
-    "truncate_prompt_tokens": (None,),
     "allowed_token_ids": (None,),
     "bad_words": (None, []),
     "kv_transfer_params": (None,),
-    "return_tokens_as_token_ids": (None, False),
     "prompt_embeds": (None,),
     "use_beam_search": (None, False),
 }
-_HARMLESS = ("service_tier", "store", "metadata", "parallel_tool_calls", "spaces_between_special_tokens", "vllm_xargs")
+_HARMLESS = ("service_tier", "store", "metadata", "parallel_tool_calls", "spaces_between_special_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,22 @@ def unknown_fields(body: Body) -> list[str]:
     return [name for name in extra if name not in _NOT_SERVED and name not in _HARMLESS]
 
 
+def apply_headers(body: Body, headers: Mapping[str, str]) -> None:
+    """Two fields may come as headers: a request's name, and a priority that whoever stands in between decides.
+
+    Raises ApiError.
+    """
+    name, priority = headers.get("x-request-id"), headers.get("x-override-priority")
+    if name and body.request_id is None:
+        if not _NAME.fullmatch(name):
+            raise bad("x-request-id", "X-Request-Id must be 1..128 printable ASCII characters without spaces")
+        body.request_id = name
+    if priority:
+        if not _PRIORITY.fullmatch(priority):
+            raise bad("x-override-priority", "X-Override-Priority must be a whole number of at most 9 digits")
+        body.priority = int(priority)
+
+
 def check(body: Body, limits: Limits) -> None:
     """What can be told without the prompt's tokens.
 
@@ -97,9 +112,15 @@ def check(body: Body, limits: Limits) -> None:
         raise bad(
             "priority", "this server's policy knows no priorities; start it with --policy priority, or leave it out"
         )
-    wanted = logprobs_of(body)
-    if wanted is not None and wanted > limits.max_logprobs:
-        raise bad("logprobs", f"{wanted} logprobs are wanted; this server gives at most {limits.max_logprobs}")
+    for name, wanted in (("logprobs", logprobs_of(body)), ("prompt_logprobs", body.prompt_logprobs)):
+        if wanted is not None and wanted > limits.max_logprobs:
+            raise bad(name, f"{name} is {wanted}; this server gives at most {limits.max_logprobs}")
+    if body.prompt_logprobs is not None and body.stream:
+        raise bad("prompt_logprobs", "prompt_logprobs is not for streams; leave one of them out")
+    if len(body.stop_token_ids) > _MOST_STOP_TOKENS:
+        raise bad("stop_token_ids", f"give at most {_MOST_STOP_TOKENS} stop_token_ids")
+    if body.truncate_prompt_tokens == 0:
+        raise bad("truncate_prompt_tokens", "truncate_prompt_tokens is 0; give 1 or more, or -1 for what fits")
     stops = _stops(body)
     if len(stops) > _MOST_STOPS or any(not 0 < len(stop) <= _LONGEST_STOP for stop in stops):
         raise bad("stop", f"give at most {_MOST_STOPS} stop strings of 1..{_LONGEST_STOP} characters")
@@ -112,22 +133,13 @@ def logprobs_of(body: Body) -> int | None:
             raise bad("top_logprobs", "top_logprobs needs logprobs=true")
         return body.top_logprobs or 0 if body.logprobs else None
     assert isinstance(body, CompletionBody)
-    if body.logprobs is not None and body.echo:
-        raise bad("echo", "echo with logprobs is not served here; leave one of them out")
     return body.logprobs
 
 
 def prompts_of(body: CompletionBody, tokenizer: Tokenizer) -> list[list[int]]:
     """Token ids of each prompt."""
-    prompt: Any = body.prompt
-    if isinstance(prompt, str):
-        prompt = [prompt]
-    if prompt and isinstance(prompt[0], int):
-        prompt = [prompt]
-    encode = tokenizer.encode
-    return [
-        encode(one, add_special_tokens=body.add_special_tokens) if isinstance(one, str) else list(one) for one in prompt
-    ]
+    encode, special = tokenizer.encode, body.add_special_tokens
+    return [encode(one, add_special_tokens=special) if isinstance(one, str) else one for one in body.prompt]
 
 
 def wanted_of(
@@ -144,11 +156,13 @@ def wanted_of(
     greedy = _or(body.temperature, 1.0) == 0
     wanted = []
     for number, prompt in enumerate(prompts):
-        _check_prompt(prompt, tokenizer, limits)
+        prompt = _truncated(prompt, body, limits)
+        _check_prompt(prompt, tokenizer, limits, scored_only=_asked_tokens(body) == 0)
         max_tokens = _max_tokens(body, len(prompt), limits)
+        known = Prompt.of_tokens(prompt)
         for copy in range(copies):
             own_seed = 0 if greedy and body.seed is None else sub_seed(seed, number * copies + copy)
-            wanted.append(_wanted(body, prompt, max_tokens, own_seed, tokenizer, stamp))
+            wanted.append(_wanted(body, known, max_tokens, own_seed, tokenizer, stamp))
     return wanted
 
 
@@ -158,37 +172,38 @@ def sub_seed(seed: int, index: int) -> int:
     return int.from_bytes(digest, "little") >> (64 - _SEED_BITS)
 
 
-def _wanted(body: Body, prompt: list[int], max_tokens: int, seed: int, tokenizer: Tokenizer, stamp: Stamp) -> Wanted:
+def _wanted(body: Body, prompt: Prompt, max_tokens: int, seed: int, tokenizer: Tokenizer, stamp: Stamp) -> Wanted:
     rule = StopRule(_stops(body), body.include_stop_str_in_output, body.min_tokens)
     stop = TextStops(tokenizer, rule, skip_special=body.skip_special_tokens) if rule.strings else None
     deadline_ns = None if body.deadline_ms is None else stamp.now_ns + body.deadline_ms * _NS_PER_MS
     try:
         request = Request(
             stamp.next_id(),
-            Prompt.of_tokens(prompt),
+            prompt,
             max_tokens,
             stamp.now_ns,
             body.priority,
             deadline_ns,
-            body.tenant or body.user or "",
+            body.tenant or body.user,
             cache_salt=body.cache_salt or "",
             sampling=_sampling(body, seed, tokenizer),
             stop=stop,
         )
     except UsageError as error:
-        raise bad(None, str(error)) from None
+        # These messages begin with what they are about.
+        raise bad(str(error).partition(" ")[0], str(error)) from None
     return Wanted(request, rule)
 
 
 def _sampling(body: Body, seed: int, tokenizer: Tokenizer) -> SamplingParams:
     return SamplingParams(
         eos_token_ids=tokenizer.eos_token_ids,
-        stop_token_ids=tuple(body.stop_token_ids or ()),
+        stop_token_ids=_stop_tokens(body, tokenizer.vocab),
         min_tokens=body.min_tokens,
         ignore_eos=body.ignore_eos,
         seed=seed,
         temperature=float(_or(body.temperature, 1.0)),
-        top_k=max(_or(body.top_k, 0), 0),
+        top_k=min(max(_or(body.top_k, 0), 0), tokenizer.vocab),
         top_p=float(_or(body.top_p, 1.0)),
         min_p=float(_or(body.min_p, 0.0)),
         presence_penalty=_or(body.presence_penalty, 0.0),
@@ -196,7 +211,22 @@ def _sampling(body: Body, seed: int, tokenizer: Tokenizer) -> SamplingParams:
         repetition_penalty=_or(body.repetition_penalty, 1.0),
         logit_bias=_biases(body, tokenizer.vocab),
         logprobs=logprobs_of(body),
+        prompt_logprobs=_prompt_logprobs_of(body),
     )
+
+
+def _prompt_logprobs_of(body: Body) -> int | None:
+    """An echo has them too where the output does."""
+    of_echo = logprobs_of(body) if isinstance(body, CompletionBody) and body.echo else None
+    given: int | None = body.prompt_logprobs
+    return of_echo if given is None else given
+
+
+def _stop_tokens(body: Body, vocab: int) -> tuple[int, ...]:
+    found = tuple(body.stop_token_ids)
+    if max(found, default=0) >= vocab:
+        raise bad("stop_token_ids", f"token {max(found)} is not in the vocabulary of {vocab} tokens")
+    return found
 
 
 def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
@@ -210,13 +240,30 @@ def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits) -> None:
+def _truncated(prompt: list[int], body: Body, limits: Limits) -> list[int]:
+    """The last tokens of a prompt, where the request asks for that; -1: as many as leave room for `max_tokens`."""
+    most = body.truncate_prompt_tokens
+    if most == -1:
+        most = max(limits.config.max_model_len - (_asked_tokens(body) or 1), 1)
+    return prompt if most is None else prompt[-most:]
+
+
+def _asked_tokens(body: Body) -> int | None:
+    """How long the output may be, as far as the request says."""
+    if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
+        limit: int | None = body.max_completion_tokens
+    else:
+        limit = body.max_tokens
+    return limit
+
+
+def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits, *, scored_only: bool) -> None:
     if not prompt:
         raise bad("prompt", "the prompt is empty; give at least one token")
     if max(prompt) >= tokenizer.vocab:
         raise bad("prompt", f"token {max(prompt)} is not in the vocabulary of {tokenizer.vocab} tokens")
     longest, block_size = limits.config.max_model_len, limits.config.block_size
-    if len(prompt) >= longest:
+    if len(prompt) > longest - (0 if scored_only else 1):
         raise bad("prompt", f"the prompt has {len(prompt)} tokens; this server's context has {longest}")
     if blocks_for(len(prompt), block_size) > limits.num_blocks:
         room = limits.num_blocks * block_size
@@ -225,12 +272,9 @@ def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits) -> No
 
 def _max_tokens(body: Body, prompt_tokens: int, limits: Limits) -> int:
     room = limits.config.max_model_len - prompt_tokens
-    given = body.max_tokens
-    if isinstance(body, ChatBody):
-        given = given if body.max_completion_tokens is None else body.max_completion_tokens
-        given = room if given is None else given
-    elif given is None:
-        given = min(_DEFAULT_COMPLETION_TOKENS, room)
+    given = _asked_tokens(body)
+    if given is None:
+        given = room if isinstance(body, ChatBody) else min(_DEFAULT_COMPLETION_TOKENS, room)
     least = 1 if isinstance(body, ChatBody) else 0
     if given < least:
         raise bad("max_tokens", f"max_tokens is {given}; give at least {least}")

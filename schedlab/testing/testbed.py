@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -77,6 +78,7 @@ class Testbed(Protocol):
         ...
 
 
+@cache
 def find_testbed(name: str = DEFAULT_TESTBED) -> Callable[[], Testbed]:
     """What makes a testbed of that name.
 

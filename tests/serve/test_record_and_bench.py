@@ -95,6 +95,40 @@ def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[st
     assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
 
 
+def test_the_run_itself_is_played_again_tick_by_tick(recorded: dict[str, Any]) -> None:
+    ticks = recorded["folder"] / "got.ticks.jsonl"
+    told = schedlab("replay", str(ticks))
+    assert told.returncode == 0, told.stderr
+    assert "5 requests ended" in told.stdout and "\nevery decision is as it was recorded" in told.stdout
+    assert "2 cache hits" in told.stdout
+
+
+@pytest.mark.parametrize("ends", ["killed", "full disk"])
+def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -> None:
+    path = tmp_path / "got.jsonl"
+    most_bytes = 1000 if ends == "full disk" else None
+    server = Server("--device", "sim", *QUICK, "--record", str(path), max_file_bytes=most_bytes)
+    try:
+        for number in range(30):
+            server.complete(prompt=[5] * (20 + number), max_tokens=2)
+        if ends == "killed":
+            wait_for(lambda: path.read_bytes().count(b"\n") == 30)
+        else:
+            wait_for(lambda: "--record" in server.errors())
+            server.complete(max_tokens=1)
+            server.terminate()
+            assert server.wait() == 2
+            wait_for(lambda: server.errors().count("No space left on device") == 3)
+    finally:
+        server.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert all(line.endswith(b"\n") for line in lines)
+    lengths = [json.loads(line)["prompt_tokens"] for line in lines]
+    assert lengths == list(range(20, 20 + len(lengths)))
+    assert len(lengths) == 30 if ends == "killed" else 0 < len(lengths) < 30
+    assert schedlab("replay", str(path), "--out", str(tmp_path / "out")).returncode == 0
+
+
 def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,9000,1\n0,5,2\n")

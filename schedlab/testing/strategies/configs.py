@@ -23,72 +23,93 @@ TIER_SIZES = {
 }
 
 
+# Made once: to make a strategy costs as much as to draw from it.
+_SEATS = st.one_of(st.integers(1, 3), st.integers(3, 9))
+_ADMISSIONS = st.sampled_from(AdmissionRule)
+_FUSIONS = st.sampled_from(Fusion)
+_VICTIMS = st.sampled_from(VictimRule)
+_RESUMES = st.sampled_from(ResumeRule)
+_BLOCK_SIZES = st.sampled_from((1, 2, 3, 4, 7, 16))
+_WATERMARKS = st.sampled_from((0, 0, 1, 4, 20))
+_OVERCOMMITS = st.sampled_from((100, 1, 60, 150, 400))
+_IMMUNITIES = st.sampled_from((0, 1, 5, 64))
+_PREEMPTIONS = st.sampled_from((PreemptionMode.RECOMPUTE, *PreemptionMode))
+_WINDOWS = st.sampled_from((0, 0, 1, 2, 5))
+_TIERS = {mode: st.sampled_from(sizes) for mode, sizes in TIER_SIZES.items()}
+_LONG = st.sampled_from((True, True, True, False))
+_EITHER = st.booleans()
+_SNAPSHOT_SLOTS = st.sampled_from((0, 1, 2, 3, 6, 40))
+_SNAPSHOT_INTERVALS = st.sampled_from((0, 1, 2, 5))
+_SNAPSHOT_DECODES = st.sampled_from((0, 1, 1, 2, 4))
+_SNAPSHOT_LEAST = st.sampled_from(((0, 0), (1, 0), (0, 1), (0, 3)))
+_SNAPSHOT_WEIGHTS = st.sampled_from((0, 0, 1, 8))
+
+
 @st.composite
 def configs(draw: st.DrawFn, *, hybrid: bool = False) -> SchedulerConfig:
     """Any configuration that is not refused; `hybrid` = for a device whose sequences carry a state."""
-    max_num_seqs = draw(st.one_of(st.integers(1, 3), st.integers(3, 9)))
-    chunked = draw(st.booleans())
+    max_num_seqs = draw(_SEATS)
+    chunked = draw(_EITHER)
     max_num_batched_tokens = max_num_seqs + draw(st.integers(0, 24) if chunked else st.integers(0, 100))
-    admission = draw(st.sampled_from(AdmissionRule))
+    admission = draw(_ADMISSIONS)
     commit = admission is AdmissionRule.COMMIT
     longest = 200 if chunked else max_num_batched_tokens
-    block_size = draw(st.sampled_from((1, 2, 3, 4, 7, 16)))
+    block_size = draw(_BLOCK_SIZES)
     return SchedulerConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         max_prefill_tokens=draw(st.integers(0, 9)) if chunked else 0,
         chunked_prefill=chunked,
-        align_chunks=chunked and draw(st.booleans()),
-        fusion=draw(st.sampled_from(Fusion)),
+        align_chunks=chunked and draw(_EITHER),
+        fusion=draw(_FUSIONS),
         admission=admission,
-        watermark_blocks=0 if commit else draw(st.sampled_from((0, 0, 1, 4, 20))),
+        watermark_blocks=0 if commit else draw(_WATERMARKS),
         watermark_tokens=draw(st.integers(-1, 20)) if commit else -1,
-        overcommit_percent=draw(st.sampled_from((100, 1, 60, 150, 400))) if commit else 100,
+        overcommit_percent=draw(_OVERCOMMITS) if commit else 100,
         max_bypass=draw(st.integers(0, 3)),
-        victim=draw(st.sampled_from(VictimRule)),
-        resume=draw(st.sampled_from(ResumeRule)),
+        victim=draw(_VICTIMS),
+        resume=draw(_RESUMES),
         resume_headroom_blocks=draw(st.integers(0, 3)),
-        immunity_tokens=draw(st.sampled_from((0, 1, 5, 64))),
+        immunity_tokens=draw(_IMMUNITIES),
         block_size=block_size,
-        max_model_len=draw(st.sampled_from((longest, longest, longest, 1 + longest // 4))),
-        **draw(_swap_rules(commit)),
-        **draw(_cache_rules(block_size, hybrid)),
+        max_model_len=longest if draw(_LONG) else 1 + longest // 4,
+        **_swap_rules(draw, commit),
+        **_cache_rules(draw, block_size, hybrid),
     )
 
 
-@st.composite
 def _swap_rules(draw: st.DrawFn, commit: bool) -> dict[str, Any]:
     """Ways to give up memory, and windows."""
-    preemption = draw(st.sampled_from((PreemptionMode.RECOMPUTE, *PreemptionMode)))
-    window_blocks = 0 if commit else draw(st.sampled_from((0, 0, 1, 2, 5)))
-    host, disk = draw(st.sampled_from(TIER_SIZES[preemption]))
+    preemption = draw(_PREEMPTIONS)
+    window_blocks = 0 if commit else draw(_WINDOWS)
+    host, disk = draw(_TIERS[preemption])
     can_swap = preemption is not PreemptionMode.RECOMPUTE and not commit
     return {
         "preemption": preemption,
         "swap_host_gib": host,
         "swap_disk_gib": max(disk, draw(st.integers(1, 2))) if window_blocks else disk,
         "window_blocks": window_blocks,
-        "swap_at_admission": can_swap and draw(st.booleans()),
+        "swap_at_admission": can_swap and draw(_EITHER),
     }
 
 
-@st.composite
 def _cache_rules(draw: st.DrawFn, block_size: int, hybrid: bool) -> dict[str, Any]:
     """The prefix cache, and snapshots where there are states to save."""
-    prefix_cache = draw(st.booleans())
-    rules = {"prefix_cache": prefix_cache, "cache_per_tenant": prefix_cache and draw(st.booleans())}
+    prefix_cache = draw(_EITHER)
+    rules = {"prefix_cache": prefix_cache, "cache_per_tenant": prefix_cache and draw(_EITHER)}
     return {**rules, **draw(snapshot_rules(block_size))} if hybrid and prefix_cache else rules
 
 
 @st.composite
 def snapshot_rules(draw: st.DrawFn, block_size: int) -> dict[str, Any]:
     """Few or many slots for snapshots, taken often or hardly ever."""
+    least_tokens, least_blocks = draw(_SNAPSHOT_LEAST)
     return {
-        "snapshot_slots": draw(st.sampled_from((0, 1, 2, 3, 6, 40))),
-        "snapshot_interval_blocks": draw(st.sampled_from((0, 1, 2, 5))),
-        "snapshot_decode_blocks": draw(st.sampled_from((0, 1, 1, 2, 4))),
-        "snapshot_min_tokens": draw(st.sampled_from((0, 1, block_size, 3 * block_size))),
-        "snapshot_depth_weight": draw(st.sampled_from((0, 0, 1, 8))),
+        "snapshot_slots": draw(_SNAPSHOT_SLOTS),
+        "snapshot_interval_blocks": draw(_SNAPSHOT_INTERVALS),
+        "snapshot_decode_blocks": draw(_SNAPSHOT_DECODES),
+        "snapshot_min_tokens": least_tokens + least_blocks * block_size,
+        "snapshot_depth_weight": draw(_SNAPSHOT_WEIGHTS),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -42,10 +43,19 @@ def links(draw: st.DrawFn, block_bytes: int, unit_ns: int) -> dict[CopyKind, tup
     """From far faster than a step to many steps for a block."""
     specs = {}
     for kind in CopyKind:
-        per_block_ns = draw(st.sampled_from((1, unit_ns // 3 + 1, 2 * unit_ns, 20 * unit_ns)))
-        latency_ns = draw(st.sampled_from((0, unit_ns // 7, 3 * unit_ns)))
+        per_block_ns, latency_ns = draw(_times_per_block(unit_ns)), draw(_latencies(unit_ns))
         specs[kind] = (max(block_bytes * 1_000_000_000 // per_block_ns, 1), latency_ns)
     return specs
+
+
+@cache
+def _times_per_block(unit_ns: int) -> st.SearchStrategy[int]:
+    return st.sampled_from((1, unit_ns // 3 + 1, 2 * unit_ns, 20 * unit_ns))
+
+
+@cache
+def _latencies(unit_ns: int) -> st.SearchStrategy[int]:
+    return st.sampled_from((0, unit_ns // 7, 3 * unit_ns))
 
 
 def fault_plans(unit_ns: int) -> st.SearchStrategy[FaultPlan]:

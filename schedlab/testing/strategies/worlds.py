@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -77,6 +78,7 @@ def pressed_worlds(draw: st.DrawFn, policy: PolicyFactory | None = None) -> Worl
     )
 
 
+@cache
 def trace_blocks(block_size: int) -> st.SearchStrategy[int]:
     """Tokens behind an id of the trace: a pool's blocks must be whole parts or whole multiples of them."""
     divisors = [part for part in range(1, block_size) if block_size % part == 0]
