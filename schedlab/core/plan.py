@@ -239,7 +239,7 @@ def _let_in(core: Scheduler, sequence: Sequence) -> bool:
     if core.free_seats > 0 and core.policy.admit(core.view, sequence):
         core.admit(sequence)
         return True
-    if core.no_way_for == (sequence, core.changes):
+    if sequence.no_way_at == core.changes:
         return False
     victims = core.policy.make_way(core.view, sequence)
     for victim in victims:
@@ -247,7 +247,7 @@ def _let_in(core: Scheduler, sequence: Sequence) -> bool:
     if victims and core.policy.admit(core.view, sequence):
         core.admit(sequence)
         return True
-    core.no_way_for = (sequence, core.changes)
+    sequence.no_way_at = core.changes
     return False
 
 

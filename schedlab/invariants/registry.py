@@ -15,11 +15,14 @@ from schedlab.invariants import (
     owners,
     phases,
     pieces,
+    room,
+    sliding,
     steps,
     sums,
     swapped,
     track,
     ways,
+    withheld,
 )
 from schedlab.law import Law
 from schedlab.memory import laws as memory_laws
@@ -39,6 +42,9 @@ _MODULES = (
     pieces,
     choices,
     ways,
+    room,
+    withheld,
+    sliding,
     ends,
     phases,
     last,

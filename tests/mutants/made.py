@@ -164,6 +164,21 @@ def long_windows_do_not_come_back() -> None:
         attack_world(replace(sliding, block_bytes=GIB // 64, links=links))
 
 
+def what_can_run_is_accepted() -> None:
+    """Prompts about as long as the model allows or as the pool holds, with and without an output to come."""
+    for tokens in range(18, 23):
+        turns = [Turn(tokens, 3, max_tokens) for max_tokens in (0, 1, 2)]
+        for blocks, longest in ((5, 99), (9, 20)):
+            attack_world(world(Fifo, blocks, *(Session(0, (turn,)) for turn in turns), max_model_len=longest))
+
+
+def what_is_reserved_is_no_room() -> None:
+    """An important one comes while a prompt that is less important, and has reserved its blocks, is computed."""
+    for blocks in range(17, 27):
+        sessions = (one(9, 30, 0, priority=5), one(60, 5, 2, priority=1), one(24, 5, 4, priority=0))
+        attack_world(world(partial(Priority, evict=True), blocks, *sessions, max_prefill_tokens=6))
+
+
 ATTACKS = (
     who_waits_takes_what_was_published_meanwhile,
     shared_blocks_need_no_room,
@@ -177,6 +192,8 @@ ATTACKS = (
     prompts_go_whole_where_chunks_are_off,
     a_deadline_wakes_the_idle,
     long_windows_do_not_come_back,
+    what_can_run_is_accepted,
+    what_is_reserved_is_no_room,
 )
 
 
