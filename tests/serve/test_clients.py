@@ -82,6 +82,7 @@ def test_a_full_queue_says_come_again_and_the_important_go_first(start: Callable
     server = start(*QUICK, "--policy", "priority", "--set", "max_num_seqs=1", "--max-queue", "3")
     client = RawClient(server.port, "/v1/completions", {**STREAM, "max_tokens": 8000})
     client.read_until(b"data: ")
+    assert_waits_without_an_event(server)
     ends: list[int] = []
 
     def ask(priority: int) -> None:
@@ -103,6 +104,19 @@ def test_a_full_queue_says_come_again_and_the_important_go_first(start: Callable
     assert ends == [1, 2, 3]
     wait_for(lambda: idle(server))
     server.complete(max_tokens=1)
+
+
+def assert_waits_without_an_event(server: Server) -> None:
+    """A chat stream that has no seat yet gets not even its role: load tools take the first event for a token."""
+    body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+    client = RawClient(server.port, "/v1/chat/completions", body)
+    assert client.read_until(b"\r\n\r\n").endswith(b"\r\n\r\n")
+    wait_for(lambda: server.metric("vllm:num_requests_waiting") == 1)
+    client.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        client.socket.recv(1)
+    client.close()
+    wait_for(lambda: server.metric("vllm:num_requests_waiting") == 0)
 
 
 def test_a_key_is_asked_for_and_priorities_need_their_policy(start: Callable[..., Server]) -> None:
