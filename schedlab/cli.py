@@ -379,7 +379,7 @@ def _run() -> int:
     try:
         return int(app(_spelt_out(sys.argv[1:]), standalone_mode=False) or 0)
     except FlagError as error:
-        return _complain(error.format_message())
+        return _complain(_explained(error))
     except InvariantViolation as error:
         return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
     except SchedlabError as error:
@@ -394,14 +394,27 @@ def _run() -> int:
 
 
 def _spelt_out(arguments: list[str]) -> list[str]:
-    """A bare `--check` means the laws; what follows it is an argument of its own, unless it names a check."""
+    """A bare `--check` means the laws; what follows it is an argument of its own, unless it names a check.
+
+    Underscores in the names of flags are hyphens.
+    """
     spelt: list[str] = []
-    for before, argument in pairwise(["", *arguments]):
+    for before, given in pairwise(["", *arguments]):
+        name, equals, value = given.partition("=")
+        argument = name.replace("_", "-") + equals + value if name.startswith("--") else given
         if before == "--check" and argument in CHECKS:
             spelt[-1] = f"--check={argument}"
         else:
             spelt.append("--check=laws" if argument == "--check" else argument)
     return spelt
+
+
+def _explained(error: Any) -> str:
+    """What is wrong with the flags; for one that does not exist, what its like is called here."""
+    from experiments.flag_hints import hint
+
+    advice = hint(getattr(error, "option_name", None) or "")
+    return f"{error.format_message()}; {advice}" if advice else str(error.format_message())
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:

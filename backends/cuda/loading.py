@@ -13,6 +13,7 @@ from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
 from backends.cuda.files import read_object, refuse_odd_files
 from backends.cuda.gguf_folder import as_folder
+from backends.cuda.host_memory import keep_freed_memory
 from backends.cuda.model import Model
 from backends.cuda.operations import operations_for
 from backends.cuda.sizing import memory_bytes_of
@@ -66,6 +67,8 @@ def load_model(
 
     Raises UsageError for anything wrong with the files or the arguments.
     """
+    if device.type == "cpu":
+        keep_freed_memory()
     folder = model_folder(path)
     spec = read_spec(folder / "config.json")
     kind, longest = _dtype(dtype, spec, device), _longest(spec, max_model_len)

@@ -53,7 +53,7 @@ class LayerWeights:
 
 @dataclass(slots=True)
 class ModelWeights:
-    """embedding and the head's weight [vocab, hidden]; they are one tensor where they are tied."""
+    """embedding [vocab, hidden]; a tied head has the same content, on a GPU the same memory."""
 
     embedding: Tensor
     layers: list[LayerWeights]
@@ -67,7 +67,7 @@ class ModelWeights:
         values = [getattr(owner, name) for owner in owners for name in owner.__slots__]  # type: ignore[attr-defined]
         tensors = sum(value.nbytes for value in values if isinstance(value, Tensor))
         matrices = sum(value.num_bytes for value in values if isinstance(value, Matrix))
-        shared = self.embedding.nbytes if self.head.weight is self.embedding else 0
+        shared = self.embedding.nbytes if self.head.panels.data_ptr() == self.embedding.data_ptr() else 0
         return int(tensors + matrices - shared)
 
 
