@@ -15,19 +15,11 @@ from starlette.exceptions import HTTPException
 from schedlab.errors import UsageError
 from schedlab.serve.answer import Answer
 from schedlab.serve.bodies import read_body
+from schedlab.serve.checks import check, logprobs_of, unknown_fields
 from schedlab.serve.choice import Choice
 from schedlab.serve.engine import SHUTTING_DOWN
 from schedlab.serve.errors import ApiError, bad
-from schedlab.serve.params import (
-    Stamp,
-    Wanted,
-    apply_headers,
-    check,
-    logprobs_of,
-    prompts_of,
-    unknown_fields,
-    wanted_of,
-)
+from schedlab.serve.params import Stamp, Wanted, apply_headers, prompts_of, wanted_of
 from schedlab.serve.progress import Progress
 from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
 from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, Message, TokenizeBody
