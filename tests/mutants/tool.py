@@ -34,7 +34,7 @@ from tests.mutants import attack
 from tests.mutants.attack import Attack, Hangs, first_kill
 from tests.mutants.mutant import StaleMutant, compiled, plain_function
 from tests.mutants.operators import Variant, variants
-from tests.mutants.reach import reached
+from tests.mutants.reach import Line, reached
 from tests.mutants.registry import attacks
 
 ROOT = Path(schedlab.__file__).parent
@@ -161,28 +161,37 @@ def _bounded(chosen: Iterable[Attack], most_s: float) -> Iterator[Attack]:
 
 
 class Runner:
-    """Tries variants against the attacks that reach them, first those that have killed others of the same function."""
+    """Tries variants, first with the attacks that have killed others of the same function.
 
-    def __init__(self, files: set[str], most_s: float, tell: Callable[[int], None]) -> None:
+    Args:
+        reach: numbers of the attacks that run each line; without them all attacks are tried.
+    """
+
+    def __init__(self, most_s: float, reach: dict[Line, list[int]] | None) -> None:
         self._attacks = attacks()
         self._most_s = most_s
+        self._reached = reach
         self._all_kills: Counter[int] = Counter()
-        self._reached = reached(self._attacks, files, tell)
         self._kills: dict[str, Counter[int]] = {}
         self._number = {one.name: number for number, one in enumerate(self._attacks)}
 
     def run(self, target: Target) -> Result:
         """The result of one variant."""
         kills = self._kills.setdefault(f"{target.module} {target.function.__qualname__}", Counter())
-        first, last = target.variant.lines
-        file = target.function.__code__.co_filename
-        numbers = {number for line in range(first, last + 1) for number in self._reached.get((file, line), ())}
+        numbers = self._that_reach(target)
         order = sorted(numbers, key=lambda number: (-kills[number], -self._all_kills[number], number))
         result = try_one(target, [self._attacks[number] for number in order], self._most_s)
         if result.attack:
             kills[self._number[result.attack]] += 1
             self._all_kills[self._number[result.attack]] += 1
         return result if order or result.law != LIVES else result._replace(attack="no attack reaches it")
+
+    def _that_reach(self, target: Target) -> Iterable[int]:
+        if self._reached is None:
+            return range(len(self._attacks))
+        first, last = target.variant.lines
+        file = target.function.__code__.co_filename
+        return {number for line in range(first, last + 1) for number in self._reached.get((file, line), ())}
 
 
 def judged() -> dict[tuple[str, str, str, str], str]:
@@ -235,12 +244,20 @@ def progress(name: str, total: int) -> Iterator[Callable[[int], None]]:
     yield tell
 
 
+def _reach(chosen: Iterable[Target]) -> dict[Line, list[int]]:
+    with progress("what attacks reach", len(attacks())) as tell:
+        return reached(attacks(), {target.function.__code__.co_filename for target in chosen}, tell)
+
+
 def main() -> int:
     """Exit code 1 when a variant lives that nobody has judged to be equivalent."""
     parser = ArgumentParser(prog="python -m tests.mutants.tool", description=__doc__)
     parser.add_argument("--module", help="only files that begin so, as core/plan.py; all of core, memory and policies")
     parser.add_argument("--sample", type=int, help="so many variants, drawn by the seed; all of them")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--blind", action="store_true", help="do not find out first what attacks reach: quicker for few"
+    )
     parser.add_argument("--again", type=Path, help="only those that such a file of survivors names")
     parser.add_argument(
         "--seconds", type=float, default=MOST_SECONDS, help="processor time for one variant; all it takes"
@@ -257,8 +274,7 @@ def main() -> int:
     if options.sample is not None and options.sample < len(chosen):
         kept = sorted(Random(options.seed).sample(range(len(chosen)), options.sample))
         chosen = [chosen[index] for index in kept]
-    with progress("what attacks reach", len(attacks())) as tell:
-        runner = Runner({target.function.__code__.co_filename for target in chosen}, options.seconds, tell)
+    runner = Runner(options.seconds, None if options.blind else _reach(chosen))
     results, why = [], judged()
     options.survivors.parent.mkdir(parents=True, exist_ok=True)
     with progress("variants", len(chosen)) as tell, options.survivors.open("w", encoding="utf-8") as out:
