@@ -255,9 +255,7 @@ def main() -> int:
     parser.add_argument("--module", help="only files that begin so, as core/plan.py; all of core, memory and policies")
     parser.add_argument("--sample", type=int, help="so many variants, drawn by the seed; all of them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--blind", action="store_true", help="do not find out first what attacks reach: quicker for few"
-    )
+    parser.add_argument("--blind", action="store_true", help="all attacks, whatever they reach: quicker for few")
     parser.add_argument("--again", type=Path, help="only those that such a file of survivors names")
     parser.add_argument(
         "--seconds", type=float, default=MOST_SECONDS, help="processor time for one variant; all it takes"
