@@ -62,9 +62,9 @@ class Reply:
         head = {"id": self.id, "object": self.chunk_kind, "created": self.created, "model": model}
         self._head = f"data: {json.dumps(head)[:-1]}, "
 
-    def opening(self, choices: Sequence[Choice]) -> list[bytes]:
-        """Events before anything was computed."""
-        return []
+    def opening(self, choice: Choice) -> bytes:
+        """What comes before the first event of an output: not sooner, since a client takes it for the first token."""
+        return b""
 
     def event(self, choice: Choice, delta: Delta, *, with_usage: bool) -> bytes | None:
         """The event of what is new; None if a client could not tell it from nothing."""
@@ -159,9 +159,9 @@ class ChatReply(Reply):
     kind, chunk_kind = "chat.completion", "chat.completion.chunk"
     id_prefix = "chatcmpl"
 
-    def opening(self, choices: Sequence[Choice]) -> list[bytes]:
+    def opening(self, choice: Choice) -> bytes:
         role = '"delta": {"role": "assistant", "content": ""}, "logprobs": null, "finish_reason": null'
-        return [self._event(f'{{"index": {choice.index}, {role}}}') for choice in choices]
+        return self._event(f'{{"index": {choice.index}, {role}}}')
 
     def _choice(self, index: int, text: str, logprobs: str, delta: Delta) -> str:
         content = f'"content": {quoted(text)}' if text else ""

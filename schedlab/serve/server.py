@@ -24,6 +24,9 @@ from schedlab.serve.service import Service
 _FLUSH_S = 2
 _BACKLOG = 2048
 _MOST_FILES = 1 << 16
+# uvloop takes one connection from a listening socket in each round of the event loop, and with a thousand streams a
+# round may last as long as a step. So it listens to the same socket this often.
+_ACCEPTS = 32
 
 
 class DrainingServer(uvicorn.Server):
@@ -114,5 +117,6 @@ def run_server(service: Service, bound: socket.socket, what: str, drain_s: float
     )
     address = f"[{host}]" if ":" in host else host
     line = f"schedlab: serving {service.limits.model} on http://{address}:{port} ({what})"
-    DrainingServer(config, service, line, drain_s).run(sockets=[bound])
+    sockets = [bound, *(bound.dup() for _ in range(_ACCEPTS - 1))]
+    DrainingServer(config, service, line, drain_s).run(sockets=sockets)
     return not service.engine.dead

@@ -136,6 +136,11 @@ def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
     assert "1 finished (length), 1 error" in told.stdout and "1 requests failed: HTTP 400" in told.stdout
 
 
+def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None:
+    told = schedlab("serve", "--port", str(server.port))
+    assert told.returncode == 2 and f"--port {server.port}" in told.stderr and "in use" in told.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -147,6 +152,18 @@ def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
         (("serve", "--device", "sim", "--set", "no=1"), "no"),
         (("serve", "--device", "sim", "--record", "x.csv"), "must end in .jsonl"),
         (("serve", "--device", "sim", "--host", "203.0.113.9"), "choose another address"),
+        (("serve", "--device", "sim", "--host", "no.such.host.invalid"), "choose another address"),
+        (("serve", "--device", "sim", "--port", "70000"), "--port is 70000"),
+        (("serve", "--device", "sim", "--served_model_name", "m", "--max_queue", "-1"), "--max-queue is -1"),
+        (("serve", "--max-num-seqs", "4"), "write --set max_num_seqs=VALUE"),
+        (
+            (
+                "serve",
+                "--gpu_memory_utilization=0.9",
+            ),
+            "write --memory-percent N",
+        ),
+        (("serve", "--speculative-config", "{}"), "No such option: --speculative-config"),
     ],
 )
 def test_bad_flags_are_one_line_and_code_2(arguments: tuple[str, ...], message: str) -> None:
