@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from schedlab.config import Fusion
+from schedlab.core.plan import Lane
 from schedlab.request import FinishReason
 from tests.laws.breach import Breaches, first_row, first_waiting, last_row
 from tests.laws.of_choices import someone_is_parked
-from tests.laws.stage import CRAMPED, EVICTING, LONG, WINDOW, Stage, config
+from tests.laws.of_memory import caching_pool
+from tests.laws.stage import CACHE, CRAMPED, EVICTING, LONG, WINDOW, Stage, config
 
 WAITING = Breaches()
 
@@ -57,6 +59,17 @@ WHOLE_STEPS = replace(LONG, config=config(fusion=Fusion.NONE))
 @WAITING.of("who_comes_in_starts_at_once", WHOLE_STEPS, ready=one_prefills)
 def newcomers_are_forgotten(stage: Stage) -> None:
     stage.wrap("plan", after=stage.core.starting.clear)
+
+
+@WAITING.of("rows_go_on")
+def a_step_for_rows_has_none(stage: Stage) -> None:
+    stage.checker._withheld.after_launch(stage.core, Lane.DECODE, len(stage.core.batch.rows))
+
+
+@WAITING.of("full_blocks_are_left_to_be_found", CACHE)
+def what_a_victim_has_is_hidden(stage: Stage) -> None:
+    caching_pool(stage).hide(last_row(stage).block_table)
+    stage.core.preempt(last_row(stage), "decode")
 
 
 @WAITING.of("the_ended_leave_before_anybody_gives_way")
