@@ -15,13 +15,13 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from experiments.memory_bound import bounded_memory
 from experiments.values import duration_ns
 from schedlab.errors import UsageError
-from schedlab.invariants import laws
 from schedlab.policies.registry import find_policy
 from schedlab.testing.actions import Stage, play
 from schedlab.testing.coverage import DECISIONS, MOVES
-from schedlab.testing.laws import TESTING_LAWS
+from schedlab.testing.judged import judged
 from schedlab.testing.script_file import dumps, read
 from schedlab.testing.ticks import Ticks
 
@@ -37,8 +37,12 @@ class Shower(Protocol):
 
 DEFAULT_EXAMPLES = 1000
 MOST_EXAMPLES = 10_000_000
+# Laws that were judged fewer times are named in a certificate.
+SELDOM = 10
 SECONDS_BETWEEN_LINES = 5.0
 NS_PER_S = 1_000_000_000
+# A policy that piles up without end is told so before it takes the machine's memory. A check itself needs 0.1 GiB.
+MOST_BYTES = 2 << 30
 
 
 def check_on_terminal(name: str, examples: int | None, time: str | None, seed: int, out: Path | None) -> bool:
@@ -59,7 +63,7 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
     from schedlab.testing.check import check_policy
 
     total = None if time_s is not None else examples or DEFAULT_EXAMPLES
-    with _progress(total, time_s) as show:
+    with _progress(total, time_s) as show, bounded_memory(MOST_BYTES):
         report = check_policy(policy, examples=total, time_s=time_s, seed_of=seed, show=show)
     console = Console(highlight=False, soft_wrap=True)
     if report.error is None:
@@ -85,7 +89,8 @@ def replay_script(path: Path, *, check: bool) -> None:
         ticks.append(Ticks(stage.core))
 
     try:
-        play(script, watch=watch)
+        with bounded_memory(MOST_BYTES):
+            play(script, watch=watch)
     finally:
         if ticks:
             _print_ticks(Console(highlight=False), ticks[0])
@@ -100,13 +105,17 @@ def _need_hypothesis() -> None:
 def _print_certificate(console: Console, name: str, report: Report) -> None:
     from schedlab.testing.check import versions
 
-    tally, every = report.tally, len(laws()) + len(TESTING_LAWS)
+    tally, laws = report.tally, judged(report.tally.coverage)
+    never = [one for one in laws if not one.times]
+    seldom = [one for one in laws if 0 < one.times < SELDOM]
     moves = sum(tally.coverage.moves[move] > 0 for move in MOVES)
     decisions = sum(tally.coverage.decisions[decision] > 0 for decision in DECISIONS)
-    policy = find_policy(name)
     rows = {
         "policy": name,
-        "laws held": f"{every - policy.may_starve}{', waiting has no bound (may_starve)' if policy.may_starve else ''}",
+        "laws held": str(len(laws) - len(never)),
+        f"of them seldom judged (under {SELDOM} times)": ", ".join(f"{one.law.name} {one.times}" for one in seldom)
+        or "none",
+        "never judged": "; ".join(f"{one.law.name} (needs {one.lacks})" for one in never) or "none",
         "examples": f"{tally.num_examples:,}",
         "actions": f"{tally.num_rules:,}",
         "ticks": f"{tally.num_ticks:,}",
@@ -116,7 +125,6 @@ def _print_certificate(console: Console, name: str, report: Report) -> None:
         "not reached": ", ".join(tally.coverage.missing) or "nothing",
         "seed": str(report.seed),
         "versions": ", ".join(f"{package} {number}" for package, number in versions().items()),
-        "time": f"{report.wall_s:.1f} s",
     }
     table = Table("no law broke", "", show_header=True, box=None)
     for title, value in rows.items():
@@ -129,6 +137,8 @@ def _print_failure(console: Console, name: str, report: Report, path: Path) -> N
     assert error is not None and script is not None
     law = error.law.name if error.law is not None else ""
     console.print(f"a law broke: {error}", markup=False)
+    for note in getattr(error, "__notes__", ()):
+        console.print(note, markup=False)
     text = dumps(script, name, law)
     path.write_text(text, "utf-8")
     tally = report.tally

@@ -379,7 +379,8 @@ def _run() -> int:
     except FlagError as error:
         return _complain(error.format_message())
     except InvariantViolation as error:
-        return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        return _complain(f"a law of the run does not hold: {error}{notes}", DEFECT_EXIT)
     except SchedlabError as error:
         return _complain(str(error))
     except (typer.Abort, KeyboardInterrupt):

@@ -28,7 +28,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("schedlab.testing.check.SHRINK_S", 1.0)
+    monkeypatch.setattr("schedlab.testing.check.SHRINK_TICKS", 2_000)
     (tmp_path / "mine.py").write_text(STARVES)
     return tmp_path
 
