@@ -17,9 +17,10 @@ from rich.table import Table
 
 from experiments.memory_bound import bounded_memory
 from experiments.values import duration_ns
+from reports.files import replace_file
 from schedlab.errors import UsageError
 from schedlab.policies.registry import find_policy
-from schedlab.testing.actions import Stage, play
+from schedlab.testing.actions import Script, Stage, play
 from schedlab.testing.coverage import DECISIONS, MOVES
 from schedlab.testing.judged import judged
 from schedlab.testing.script_file import dumps, read
@@ -59,6 +60,8 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
         raise UsageError(f"--seed is {seed}; give 0 or more")
     time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
     policy = find_policy(name)
+    path = out or Path(f"FAIL-{_plain(policy.name)}.json")
+    _need_place(path)
     _need_hypothesis()
     from schedlab.testing.check import check_policy
 
@@ -68,9 +71,11 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
     console = Console(highlight=False, soft_wrap=True)
     if report.error is None:
         _print_certificate(console, name, report)
-        return True
-    _print_failure(console, name, report, out or Path(f"FAIL-{_plain(policy.name)}.json"))
-    return False
+    else:
+        _print_failure(console, name, report, path)
+    # Not to standard output, which is the same whenever the seed is.
+    print(f"check: {report.tally.num_examples:,} examples in {report.wall_s:.1f} s", file=sys.stderr)
+    return report.error is None
 
 
 def replay_script(path: Path, *, check: bool) -> None:
@@ -97,6 +102,14 @@ def replay_script(path: Path, *, check: bool) -> None:
     print("every law holds: the policy is mended, or no longer the one that was checked")
 
 
+def _need_place(path: Path) -> None:
+    """Where a failure can be saved, known before hours of search."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(
+            f"--out {path}: {'a folder' if path.is_dir() else 'no such folder'}; name a file to be written"
+        )
+
+
 def _need_hypothesis() -> None:
     if find_spec("hypothesis") is None:
         raise UsageError("schedlab check makes its examples with Hypothesis: pip install 'schedlab[check]'")
@@ -113,8 +126,7 @@ def _print_certificate(console: Console, name: str, report: Report) -> None:
     rows = {
         "policy": name,
         "laws held": str(len(laws) - len(never)),
-        f"of them seldom judged (under {SELDOM} times)": ", ".join(f"{one.law.name} {one.times}" for one in seldom)
-        or "none",
+        f"judged < {SELDOM} times": ", ".join(f"{one.law.name} {one.times}" for one in seldom) or "none",
         "never judged": "; ".join(f"{one.law.name} (needs {one.lacks})" for one in never) or "none",
         "examples": f"{tally.num_examples:,}",
         "actions": f"{tally.num_rules:,}",
@@ -136,20 +148,38 @@ def _print_failure(console: Console, name: str, report: Report, path: Path) -> N
     error, script = report.error, report.script
     assert error is not None and script is not None
     law = error.law.name if error.law is not None else ""
+    text = dumps(script, name, law)
+    # Before anything is printed, which may fail too.
+    unsaved = _save(text, path)
     console.print(f"a law broke: {error}", markup=False)
     for note in getattr(error, "__notes__", ()):
         console.print(note, markup=False)
-    text = dumps(script, name, law)
-    path.write_text(text, "utf-8")
     tally = report.tally
     console.print(
-        f"found and made smaller in {tally.num_examples:,} examples, {report.wall_s:.1f} s; seed {report.seed}; "
-        f"{len(script.actions)} actions are left",
+        f"found and made smaller in {tally.num_examples:,} examples; seed {report.seed}; {_what_is_left(script)}",
         markup=False,
     )
-    console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
+    if unsaved:
+        console.print(f"not saved as {path} ({unsaved}); what belongs there is in the test below\n", markup=False)
+    else:
+        console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
     console.print("a regression test:\n", markup=False)
     console.print(_test_of(name, law, text), markup=False)
+
+
+def _save(text: str, path: Path) -> str:
+    """Why it could not be saved; empty if it was."""
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _what_is_left(script: Script) -> str:
+    """Of an example that was made smaller."""
+    num_sessions = len(script.world.sessions)
+    return f"{num_sessions} sessions are left" if num_sessions else f"{len(script.actions)} actions are left"
 
 
 def _test_of(name: str, law: str, text: str) -> str:

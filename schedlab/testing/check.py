@@ -85,6 +85,11 @@ def check_policy(
             attempt.run()
     except (InvariantViolation, Enough, Flaky):
         return attempt.report()
+    except KeyboardInterrupt:
+        # Whoever interrupts the search for a smaller failure gets the one that there is.
+        if not attempt.has_failed:
+            raise
+        return attempt.report()
     except Unsatisfiable:
         raise UsageError("the policy refuses nearly every configuration; it cannot be tried") from None
     return attempt.report()
@@ -115,6 +120,10 @@ class _Attempt:
             if left > rivals:
                 self._run_machines(left - rivals, batch)
             batch += 1
+
+    @property
+    def has_failed(self) -> bool:
+        return self._tally.failure is not None
 
     def report(self) -> Report:
         """What it came to; a failure counts as it is when its script is played again."""
