@@ -91,7 +91,7 @@ def _made(policy_class: type[Policy], name: str, config: SchedulerConfig, parame
     return policy
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
