@@ -105,9 +105,8 @@ def replay_script(path: Path, *, check: bool) -> None:
 def _need_place(path: Path) -> None:
     """Where a failure can be saved, known before hours of search."""
     if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(
-            f"--out {path}: {'a folder' if path.is_dir() else 'no such folder'}; name a file to be written"
-        )
+        problem = "a folder" if path.is_dir() else "its folder does not exist"
+        raise UsageError(f"--out {path}: {problem}; name a file that can be written")
 
 
 def _need_hypothesis() -> None:
@@ -160,7 +159,7 @@ def _print_failure(console: Console, name: str, report: Report, path: Path) -> N
         markup=False,
     )
     if unsaved:
-        console.print(f"not saved as {path} ({unsaved}); what belongs there is in the test below\n", markup=False)
+        console.print(f"not saved: {unsaved}. What belongs there is in the test below\n", markup=False)
     else:
         console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
     console.print("a regression test:\n", markup=False)
@@ -171,8 +170,8 @@ def _save(text: str, path: Path) -> str:
     """Why it could not be saved; empty if it was."""
     try:
         replace_file(path, text.encode())
-    except OSError as error:
-        return error.strerror or str(error)
+    except UsageError as error:
+        return str(error)
     return ""
 
 
