@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from schedlab.device import CopyKind
+from schedlab.testing.answers import answering
 from schedlab.testing.coverage import Coverage
 from schedlab.testing.laws import EVERY_RUN_ENDS, MOST_CALL_S
 from schedlab.testing.liveness import Liveness
@@ -92,7 +93,8 @@ class Stage:
         self.testbed = testbed or find_testbed()()
         self._most_call_s = most_call_s
         with told(most_call_s=most_call_s, may_refuse=True):
-            self.node = Node(self.testbed, world, leap=leap, breakable=True)
+            watched = replace(world, policy=answering(world.policy))
+            self.node = Node(self.testbed, watched, leap=leap, breakable=True)
         self.core = self.node.core
         if coverage is not None:
             coverage.attach(self.core)

@@ -22,7 +22,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from schedlab.config import SchedulerConfig
 from schedlab.errors import InvariantViolation, UsageError
 from schedlab.testing.actions import Script, play
-from schedlab.testing.laws import SAME_INPUT
+from schedlab.testing.laws import CALLS_RETURN, SAME_INPUT
 from schedlab.testing.machine import PolicyMachine, machine_for
 from schedlab.testing.strategies.rivalries import rivalries
 from schedlab.testing.tally import Enough, Tally
@@ -91,7 +91,9 @@ def check_policy(
             raise
         return attempt.report()
     except Unsatisfiable:
-        raise UsageError("the policy refuses nearly every configuration; it cannot be tried") from None
+        raise UsageError(
+            f"the policy refuses nearly every configuration, so it cannot be tried; it last said: {attempt.refusal}"
+        ) from None
     return attempt.report()
 
 
@@ -122,15 +124,19 @@ class _Attempt:
             batch += 1
 
     @property
+    def refusal(self) -> str:
+        return self._tally.refusal
+
+    @property
     def has_failed(self) -> bool:
         return self._tally.failure is not None
 
     def report(self) -> Report:
         """What it came to; a failure counts as it is when its script is played again."""
         script, error = self._tally.failure or (None, None)
-        is_of_whims = error is not None and error.law is SAME_INPUT
-        if script is not None and not is_of_whims and str(_played(script)) != str(error):
-            error = SAME_INPUT.broken(f"played again, a run that broke a law did not do so as before: {error}")
+        self._tally.make_room()
+        if script is not None and error is not None:
+            error = _confirmed(script, error)
         return Report(self._tally, self._seed, time.monotonic() - self._started, error, script)
 
     def _run_machines(self, count: int, batch: int) -> None:
@@ -169,6 +175,19 @@ def _make(policy: PolicyFactory) -> None:
             f"the policy cannot be made from a SchedulerConfig alone: {error.found}; give every other parameter of its "
             "__init__ a default, and implement all that is abstract"
         ) from None
+
+
+def _confirmed(script: Script, error: InvariantViolation) -> InvariantViolation:
+    """What breaks when the script is played again, or that it is not the same."""
+    if error.law is SAME_INPUT:
+        return error
+    again = _played(script)
+    if again is not None and again.law is error.law is CALLS_RETURN:
+        # With all its time it may run out of memory instead, or the other way round.
+        return again
+    if str(again) != str(error):
+        return SAME_INPUT.broken(f"played again, a run that broke a law did not do so as before: {error}")
+    return error
 
 
 def _played(script: Script) -> InvariantViolation | None:

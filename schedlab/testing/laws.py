@@ -25,6 +25,11 @@ BOUNDED_WAITING = Law(
 POLICY_ANSWERS = Law(
     "the_policy_answers", "The policy answers every question, and the scheduler can use the answer.", When.CALL
 )
+POLICY_LOOKS_ON = Law(
+    "the_policy_only_looks",
+    "A question changes nothing: a policy looks at requests and scheduler, and answers.",
+    When.CALL,
+)
 # Processor time without the end of a tick; a tick takes less than a thousandth of a second.
 MOST_CALL_S = 10.0
 CALLS_RETURN = Law(
@@ -38,4 +43,13 @@ SAME_INPUT = Law(
     "generator that the policy makes in its __init__.",
     When.CALL,
 )
-TESTING_LAWS = (EVERY_RUN_ENDS, PROGRESS, SOMETHING_IS_DUE, BOUNDED_WAITING, POLICY_ANSWERS, CALLS_RETURN, SAME_INPUT)
+TESTING_LAWS = (
+    EVERY_RUN_ENDS,
+    PROGRESS,
+    SOMETHING_IS_DUE,
+    BOUNDED_WAITING,
+    POLICY_ANSWERS,
+    POLICY_LOOKS_ON,
+    CALLS_RETURN,
+    SAME_INPUT,
+)

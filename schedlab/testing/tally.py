@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from copy import copy
@@ -49,6 +50,7 @@ class Tally:
 
     Attributes:
         failure: the smallest of the runs that broke a law, and how.
+        refusal: what a policy said that refused a configuration, at last.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Tally:
         self._ticks_left = shrink_ticks
         self._ticks_of_a_stuck_call = shrink_ticks / MOST_STUCK_CALLS
         self._until_s = time.monotonic() + time_s
+        self._is_full = False
         self.coverage = Coverage()
+        self.refusal = ""
         self.num_examples = 0
         self.num_rules = 0
         self.num_ticks = 0
@@ -98,6 +102,7 @@ class Tally:
     def note(self, script: Script, error: InvariantViolation) -> None:
         """A run has broken a law."""
         if error.law is CALLS_RETURN:
+            self._is_full = True
             self._ticks_left -= self._ticks_of_a_stuck_call
         if self.failure is None or _size(script) <= _size(self.failure[0]):
             self.failure = script, _alone(error)
@@ -110,6 +115,7 @@ class Tally:
             InvariantViolation: the policy cannot be made.
         """
         has_failed = self.failure is not None
+        self.make_room()
         if self._ticks_left <= 0 if has_failed else time.monotonic() > self._until_s:
             raise Enough
         self.num_examples += 1
@@ -118,8 +124,15 @@ class Tally:
         try:
             most_call_s = SHRINK_CALL_S if has_failed else MOST_CALL_S
             return Stage(world, leap=leap, coverage=self.coverage, most_call_s=most_call_s)
-        except UsageError:
+        except UsageError as error:
+            self.refusal = str(error)
             reject()
+
+    def make_room(self) -> None:
+        """For another run, after one that has piled up what it could, in circles that the collector has not come to."""
+        if self._is_full:
+            gc.collect()
+            self._is_full = False
 
     def end_example(self, stage: Stage) -> None:
         """It is over, however it ended."""

@@ -40,8 +40,7 @@ class _Place(NamedTuple):
     @property
     def is_of_a_policy(self) -> bool:
         module = str(self.frame.f_globals.get("__name__", ""))
-        is_machinery = module.partition(".")[0] in _MACHINERY and not module.startswith("schedlab.policies.")
-        return not is_machinery or isinstance(self.frame.f_locals.get("self"), Policy)
+        return module.partition(".")[0] not in _MACHINERY or isinstance(self.frame.f_locals.get("self"), Policy)
 
 
 @contextmanager
@@ -55,7 +54,6 @@ def told(
         most_call_s: processor time that may pass without that.
         may_refuse: the policy may say by a `UsageError` that it is not for this configuration.
     """
-    stuck = None
     try:
         with watched(beat, most_call_s):
             yield
@@ -65,15 +63,14 @@ def told(
         raise SOMETHING_IS_DUE.broken(str(stalled)) from stalled
     except (NoReturn, MemoryError) as error:
         stuck = _how_it_is_stuck(error)
-        # What the call has piled up goes with its frames, so the error does not stand behind the law.
+        # What the call has piled up goes now, and not when nobody has the error any more.
         clear_frames(error.__traceback__)
+        raise stuck from None
     except (Exception, SystemExit, GeneratorExit) as error:
         is_of_usage = isinstance(error, UsageError)
         if is_of_usage and (may_refuse or not any(place.is_of_a_policy for place in _places(error))):
             raise
         raise POLICY_ANSWERS.broken(_told(error)) from error
-    if stuck is not None:
-        raise stuck
 
 
 def _places(error: BaseException) -> list[_Place]:

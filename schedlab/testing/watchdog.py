@@ -10,10 +10,15 @@ within one function written in C.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock, Thread, get_ident
+from threading import Event, Lock, Thread, get_ident
 from time import process_time, sleep
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 POLL_S = 0.1
 
@@ -23,9 +28,13 @@ class NoReturn(BaseException):
 
 
 class _Call:
-    """A watched call: how far it had come when last looked at, and the processor time then."""
+    """A watched call: how far it had come when last looked at, and the processor time then.
 
-    __slots__ = ("beat", "most_s", "seen", "since_s", "thread_id")
+    Attributes:
+        former_hook: what told of errors that nobody can catch, before `NoReturn` was raised.
+    """
+
+    __slots__ = ("beat", "former_hook", "most_s", "seen", "since_s", "thread_id")
 
     def __init__(self, beat: Callable[[], int], most_s: float) -> None:
         self.beat = beat
@@ -33,47 +42,67 @@ class _Call:
         self.seen = beat()
         self.since_s = process_time()
         self.thread_id = get_ident()
+        self.former_hook: Callable[[UnraisableHookArgs], None] | None = None
 
     def look(self) -> None:
-        """Raise in its thread if it gets no further."""
+        """Raise in its thread if it gets no further, and again if that did not end it."""
         seen, now_s = self.beat(), process_time()
-        if seen == self.seen and now_s - self.since_s <= self.most_s:
-            return
-        if seen == self.seen:
+        if seen != self.seen:
+            self.seen, self.since_s = seen, now_s
+        elif now_s - self.since_s > self.most_s:
+            self._keep_silent()
             _raise_in(self.thread_id, NoReturn)
-        self.seen, self.since_s = seen, now_s
+
+    def end(self) -> None:
+        """Nothing is raised in its thread from now on."""
+        _raise_in(self.thread_id, None)
+        if self.former_hook is not None:
+            sys.unraisablehook, self.former_hook = self.former_hook, None
+
+    def _keep_silent(self) -> None:
+        """Raised within a finaliser or a callback of the garbage collector it goes nowhere, and need not be told."""
+        if self.former_hook is not None:
+            return
+        former_hook = self.former_hook = sys.unraisablehook
+
+        def hook(unraisable: UnraisableHookArgs) -> None:
+            if not issubclass(unraisable.exc_type, NoReturn):
+                former_hook(unraisable)
+
+        sys.unraisablehook = hook
 
 
 class _Watchdog:
-    """The thread lives while there are calls to watch."""
+    """Its thread begins with the first call, for a process that has no memory left can begin none, and never ends."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._calls: list[_Call] = []
+        self._has_calls = Event()
         self._thread: Thread | None = None
 
     def begin(self, call: _Call) -> None:
         with self._lock:
             self._calls.append(call)
+            self._has_calls.set()
             # A forked child has the object and not the thread.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="watchdog", daemon=True)
                 self._thread.start()
 
     def end(self, call: _Call) -> None:
-        """Nothing is raised in its thread from now on."""
         with self._lock:
             if call in self._calls:
                 self._calls.remove(call)
-                _raise_in(call.thread_id, None)
+                call.end()
+            if not self._calls:
+                self._has_calls.clear()
 
     def _run(self) -> None:
         while True:
+            self._has_calls.wait()
             sleep(POLL_S)
             with self._lock:
-                if not self._calls:
-                    self._thread = None
-                    return
                 for call in self._calls:
                     call.look()
 
