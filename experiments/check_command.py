@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
 from experiments.memory_bound import bounded_memory
 from experiments.values import duration_ns
@@ -194,7 +195,9 @@ def _test_of(name: str, law: str, text: str) -> str:
 def _print_ticks(console: Console, ticks: Ticks) -> None:
     table = Table("tick", "ns", "what happened", "who holds what: computed/known [blocks]", "free")
     for row in ticks.finish():
-        table.add_row(str(row.number), f"{row.now_ns:,}", row.happened, row.holders, str(row.free_blocks))
+        # As text: what stands in brackets is no markup.
+        cells = str(row.number), f"{row.now_ns:,}", row.happened, row.holders, str(row.free_blocks)
+        table.add_row(*map(Text, cells))
     console.print(table)
 
 

@@ -210,7 +210,11 @@ def check(
     """Try to make a policy break a law; on failure, save and print the smallest example that was found."""
     from experiments.check_command import check_on_terminal
 
-    if not check_on_terminal(policy, examples, time, seed, out):
+    try:
+        held = check_on_terminal(policy, examples, time, seed, out)
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+    if not held:
         raise typer.Exit(DEFECT_EXIT)
 
 
