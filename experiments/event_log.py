@@ -7,10 +7,12 @@ the device's clock; no wall clock is in it.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
+from zlib import crc32
 
 from schedlab.device import Chunk
 from schedlab.errors import UsageError
@@ -34,8 +36,8 @@ from schedlab.pace import quanta_to_ns
 _BUFFER_BYTES = 1 << 20
 
 
-class EventLog:
-    """Observer: writes `events.jsonl`. Use it as a context manager, or close it.
+class DecisionLines(ABC):
+    """Observer: makes the lines.
 
     A step's line: `t` and `end` of the iteration, `chunks` as [request, first position, tokens, samples], rows that
     `decode`, `ctx` = their lengths together before it, `blocks` handed to rows before it as [request, block], blocks
@@ -44,32 +46,9 @@ class EventLog:
 
     wants_growth = True
 
-    def __init__(self, path: Path) -> None:
-        """Create the file.
-
-        Raises:
-            UsageError: the file cannot be written; also later, by any event and by `close`.
-        """
-        self._path = path
-        self._failed = False
-        try:
-            self._file: TextIO = path.open("w", encoding="utf-8", newline="\n", buffering=_BUFFER_BYTES)
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Write what is buffered. Does nothing more after a failed write."""
-        try:
-            self._file.close()
-        except OSError as error:
-            if not self._failed:
-                raise self._failure(error) from error
+    @abstractmethod
+    def _write(self, text: str) -> None:
+        """Take whole lines."""
 
     def on_arrived(self, event: Arrived) -> None:
         sequence = event.sequence
@@ -114,6 +93,47 @@ class EventLog:
 
     def on_step_done(self, event: StepDone) -> None:
         self._write("".join(_iterations(event)))
+
+
+class DecisionSum(DecisionLines):
+    """The CRC-32 of the log so far, and no file."""
+
+    def __init__(self) -> None:
+        self.crc = 0
+
+    def _write(self, text: str) -> None:
+        self.crc = crc32(text.encode(), self.crc)
+
+
+class EventLog(DecisionLines):
+    """Writes `events.jsonl`. Use it as a context manager, or close it."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file.
+
+        Raises:
+            UsageError: the file cannot be written; also later, by any event and by `close`.
+        """
+        self._path = path
+        self._failed = False
+        try:
+            self._file: TextIO = path.open("w", encoding="utf-8", newline="\n", buffering=_BUFFER_BYTES)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what is buffered. Does nothing more after a failed write."""
+        try:
+            self._file.close()
+        except OSError as error:
+            if not self._failed:
+                raise self._failure(error) from error
 
     def _write(self, text: str) -> None:
         try:

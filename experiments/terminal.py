@@ -12,6 +12,8 @@ from experiments.bar import progress
 from experiments.check_command import replay_script
 from experiments.checks import check_of
 from experiments.command import Job, execute
+from experiments.incident.command import replay_incident
+from experiments.incident.replay import is_incident
 from reports.perfetto import parse_window
 from reports.table import print_summary
 from schedlab.errors import UsageError
@@ -35,8 +37,13 @@ def replay_on_terminal(
         SchedlabError: as `experiments.command.execute` does.
     """
     trace = options.get("trace")
+    others = [name for name, value in options.items() if name != "trace" and value is not None]
+    if trace is not None and is_incident(Path(trace)):
+        if others or not leap or perfetto_window is not None or check is not None:
+            raise UsageError(f"{trace} holds a whole run; give --events and --out or no other flag")
+        replay_incident(Path(trace), out, events=events)
+        return False
     if trace is not None and is_script(Path(trace)):
-        others = [name for name, value in options.items() if name != "trace" and value is not None]
         if (
             others
             or out is not None

@@ -228,16 +228,31 @@ def serve(
     device: str = typer.Option(
         "auto", metavar="auto|cuda|cpu|sim", help="sim: a modelled GPU in real time, filler text."
     ),
-    host: str = typer.Option("127.0.0.1", help="Address to listen at."),
-    port: int = typer.Option(8000, help="0: any that is free."),
+    host: str = typer.Option("127.0.0.1", rich_help_panel="Server", help="Address to listen at."),
+    port: int = typer.Option(8000, rich_help_panel="Server", help="0: any that is free."),
     api_key: str = typer.Option(
-        None, help="Key that clients must send.", envvar="SCHEDLAB_API_KEY", show_default="none"
+        None,
+        rich_help_panel="Server",
+        help="Key that clients must send.",
+        envvar="SCHEDLAB_API_KEY",
+        show_default="none",
     ),
-    served_model_name: str = typer.Option(None, help="What clients call the model.", show_default="its name"),
-    max_queue: int = typer.Option(1024, help="Requests that may wait beside the running; more get 503."),
-    drain: str = typer.Option("30s", help="Time for requests in flight after SIGTERM."),
-    dtype: str = typer.Option(None, help="float32, bfloat16 or float16, of a real model.", show_default="the model's"),
-    load_format: str = typer.Option(None, metavar="auto|dummy", help="dummy: random weights.", show_default="auto"),
+    served_model_name: str = typer.Option(
+        None, rich_help_panel="Server", help="What clients call the model.", show_default="its name"
+    ),
+    max_queue: int = typer.Option(
+        1024, rich_help_panel="Server", help="Requests that may wait beside the running; more get 503."
+    ),
+    drain: str = typer.Option("30s", rich_help_panel="Server", help="Time for requests in flight after SIGTERM."),
+    dtype: str = typer.Option(
+        None,
+        rich_help_panel="Real model",
+        help="float32, bfloat16 or float16, of a real model.",
+        show_default="the model's",
+    ),
+    load_format: str = typer.Option(
+        None, metavar="auto|dummy", rich_help_panel="Real model", help="dummy: random weights.", show_default="auto"
+    ),
     hardware: str = _HARDWARE,
     tp: int = _TP,
     preset: str = _PRESET,
@@ -250,7 +265,11 @@ def serve(
     block_size: int = _BLOCK_SIZE,
     seed: int = typer.Option(0, help="Of requests that bring no seed of their own."),
     record: Path = typer.Option(
-        None, metavar="FILE.jsonl", help="Write the traffic as a trace that replay takes.", show_default="none"
+        None,
+        metavar="FILE.jsonl",
+        rich_help_panel="Server",
+        help="Write the traffic as a trace that replay takes.",
+        show_default="none",
     ),
 ) -> None:
     """Serve OpenAI's API: a real model, or a modelled GPU in real time. The scheduler is replay's, flags and all."""
@@ -272,12 +291,14 @@ def serve(
         "block_size": block_size,
     }
     drain_s = duration_ns("--drain", drain) / UNITS_NS["s"]
-    run(
+    ended_well = run(
         given,
         ServeOptions(
             device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format, record
         ),
     )
+    if not ended_well:
+        raise typer.Exit(DEFECT_EXIT)
 
 
 @app.command()
@@ -381,7 +402,7 @@ def _run() -> int:
     try:
         return int(app(_spelt_out(sys.argv[1:]), standalone_mode=False) or 0)
     except FlagError as error:
-        return _complain(error.format_message())
+        return _complain(_explained(error))
     except InvariantViolation as error:
         notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
         return _complain(f"a law of the run does not hold: {error}{notes}", DEFECT_EXIT)
@@ -397,14 +418,27 @@ def _run() -> int:
 
 
 def _spelt_out(arguments: list[str]) -> list[str]:
-    """A bare `--check` means the laws; what follows it is an argument of its own, unless it names a check."""
+    """A bare `--check` means the laws; what follows it is an argument of its own, unless it names a check.
+
+    Underscores in the names of flags are hyphens.
+    """
     spelt: list[str] = []
-    for before, argument in pairwise(["", *arguments]):
+    for before, given in pairwise(["", *arguments]):
+        name, equals, value = given.partition("=")
+        argument = name.replace("_", "-") + equals + value if name.startswith("--") else given
         if before == "--check" and argument in CHECKS:
             spelt[-1] = f"--check={argument}"
         else:
             spelt.append("--check=laws" if argument == "--check" else argument)
     return spelt
+
+
+def _explained(error: Any) -> str:
+    """What is wrong with the flags; for one that does not exist, what its like is called here."""
+    from experiments.flag_hints import hint
+
+    advice = hint(getattr(error, "option_name", None) or "")
+    return f"{error.format_message()}; {advice}" if advice else str(error.format_message())
 
 
 def _complain(message: str, code: int = USAGE_EXIT) -> int:

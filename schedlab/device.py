@@ -56,6 +56,13 @@ class Chunk(NamedTuple):
     num_tokens: int
     samples: bool
 
+    @property
+    def scored(self) -> range:
+        """Positions whose scores tell the log-probability of the prompt's next token, if its request wants those."""
+        sequence, end = self.sequence, self.start + self.num_tokens
+        wanted = sequence.request.sampling.prompt_logprobs is not None
+        return range(self.start, min(end, sequence.num_prompt_tokens - 1) if wanted else self.start)
+
 
 class Step(NamedTuple):
     """One launch: prefill chunks and the decode batch, in one forward pass.
@@ -80,6 +87,13 @@ class TokenLogprobs(NamedTuple):
     top: tuple[tuple[int, float], ...]
 
 
+class PromptLogprobs(NamedTuple):
+    """Of the tokens of a prompt at positions `first`, `first + 1`, ..."""
+
+    first: int
+    entries: list[TokenLogprobs]
+
+
 @dataclass(slots=True)
 class StepResult:
     """What a step did.
@@ -92,6 +106,7 @@ class StepResult:
         tokens: the newest token of each row that sampled, by request id, from a device that has tokens.
         fault: the step failed; no row advanced.
         logprobs: of the rows in `tokens` whose requests want them, by request id.
+        prompt_logprobs: of the chunks whose requests want them, by request id.
     """
 
     repeats: int
@@ -101,6 +116,7 @@ class StepResult:
     tokens: dict[int, int] | None = None
     fault: DeviceFault | None = None
     logprobs: dict[int, TokenLogprobs] | None = None
+    prompt_logprobs: dict[int, PromptLogprobs] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from schedlab.batch import DecodeBatch
-from schedlab.device import Chunk, TokenLogprobs
+from schedlab.device import Chunk, PromptLogprobs, TokenLogprobs
 from schedlab.memory.swap import Tier
 from schedlab.pace import Pace
 from schedlab.request import FinishReason
@@ -109,7 +109,7 @@ class StepDone(NamedTuple):
             `wants_growth = True`.
         num_waiting: requests waiting for a first seat while the step ran (known to the scheduler).
         num_parked: preempted and swapped sequences.
-        tokens, logprobs: as in `StepResult`.
+        tokens, logprobs, prompt_logprobs: as in `StepResult`.
         cached_blocks: blocks with a known key as the step ended, held or idle.
     """
 
@@ -128,6 +128,7 @@ class StepDone(NamedTuple):
     tokens: dict[int, int] | None
     cached_blocks: int = 0
     logprobs: dict[int, TokenLogprobs] | None = None
+    prompt_logprobs: dict[int, PromptLogprobs] | None = None
 
 
 class FirstToken(NamedTuple):

@@ -45,6 +45,8 @@ class SamplingParams:
         repetition_penalty: divides the positive scores of tokens in prompt and outputs, and multiplies negative ones.
         logit_bias: added to the scores of tokens, as (token, bias).
         logprobs: report the log-probability of each output, and of so many likeliest tokens beside it; None = neither.
+        prompt_logprobs: the same of each token of the prompt but the first. All of it is computed for that: such a
+            request takes nothing from the prefix cache and leaves nothing there.
     """
 
     eos_token_ids: tuple[int, ...] = ()
@@ -61,6 +63,7 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     logit_bias: tuple[tuple[int, float], ...] = ()
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, is_sound, wanted in (
@@ -72,6 +75,7 @@ class SamplingParams:
             ("frequency_penalty", self.frequency_penalty, -2 <= self.frequency_penalty <= 2, "-2..2"),
             ("repetition_penalty", self.repetition_penalty, 0 < self.repetition_penalty <= 100, "above 0, at most 100"),
             ("logprobs", self.logprobs, self.logprobs is None or self.logprobs >= 0, "0 or more"),
+            ("prompt_logprobs", self.prompt_logprobs, (self.prompt_logprobs or 0) >= 0, "0 or more"),
         ):
             if not is_sound:
                 raise UsageError(f"{name} is {value}; give {wanted}")
@@ -163,3 +167,8 @@ class Request:
             )
         if self.max_tokens < 0:
             raise UsageError(f"request {self.request_id}: max_tokens is {self.max_tokens}; give 0 or more")
+
+    @property
+    def has_keys(self) -> bool:
+        """May its blocks be found by what they hold? A prompt whose tokens are scored is computed in whole."""
+        return self.prompt.has_keys and self.sampling.prompt_logprobs is None

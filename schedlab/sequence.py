@@ -69,6 +69,7 @@ class Sequence:
         "keys",
         "last_token_ns",
         "max_outputs",
+        "no_way_at",
         "num_cached_tokens",
         "num_cached_tokens_on_return",
         "num_computed",
@@ -135,6 +136,8 @@ class Sequence:
         self.recompute_until = 0
         self.immune_until_outputs = 0
         self.times_bypassed = 0
+        # The count of the scheduler's changes at which nobody could make way for it.
+        self.no_way_at = NOT_YET
 
     @property
     def num_known(self) -> int:

@@ -51,10 +51,14 @@ def wanted_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
 class Checkpoint:
     """A source of tensors that has all that the specification wants and nothing that it does not know.
 
+    Attributes:
+        where: what a message calls it.
+
     Raises UsageError, naming source and tensors, when it lacks some or has unknown ones.
     """
 
     def __init__(self, spec: ModelSpec, source: TensorSource) -> None:
+        self.where = source.where
         self._source = source
         self._shapes = wanted_shapes(spec)
         self._stored = _stored_names(source)
@@ -73,7 +77,7 @@ class Checkpoint:
         tensor = self._source.get(self._stored[name])
         if tensor.shape != self._shapes[name]:
             raise UsageError(
-                f"{self._source.where}: tensor {name!r} has shape {list(tensor.shape)}; by the configuration it has "
+                f"{self.where}: tensor {name!r} has shape {list(tensor.shape)}; by the configuration it has "
                 f"{list(self._shapes[name])}"
             )
         return tensor

@@ -13,10 +13,11 @@ from backends.cuda.copies import CopyEngine, CopyTicket
 from backends.cuda.histories import Histories
 from backends.cuda.model import Model
 from backends.cuda.packing import PackedStep, Packer
+from backends.cuda.prompt_scores import prompt_logprobs
 from backends.cuda.row_table import RowTable
 from backends.cuda.sampler import Sampled, Sampler
 from schedlab.config import SchedulerConfig
-from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult, Ticket
+from schedlab.device import CopyKind, CopyOp, DeviceFacts, PromptLogprobs, Step, StepResult, Ticket
 from schedlab.errors import DeviceFault, DeviceLost, SchedlabError, UsageError
 from schedlab.memory.spill import SpillStore
 from schedlab.pace import ArithmeticPace, ns_to_quanta
@@ -36,6 +37,7 @@ class StepTicket:
     sampled: Sampled | None = None
     host_tokens: Tensor | None = None
     readback: torch.cuda.Event | None = None
+    prompt_logprobs: dict[int, PromptLogprobs] | None = None
     fault: DeviceFault | None = None
 
 
@@ -121,7 +123,7 @@ class CudaDevice:
         self._ns_per_token = elapsed_ns / len(packed.inputs.token_ids)
         self.histories.append(packed.sequences, tokens)
         newest = dict(zip([sequence.request_id for sequence in packed.sequences], tokens, strict=True))
-        return StepResult(1, pace, [], tokens=newest, logprobs=sampled.logprobs)
+        return StepResult(1, pace, [], tokens=newest, logprobs=sampled.logprobs, prompt_logprobs=ticket.prompt_logprobs)
 
     def copy(self, op: CopyOp) -> CopyTicket:
         """Begin a copy; `on_copy_done` is told of its end."""
@@ -164,8 +166,12 @@ class CudaDevice:
         """Forward pass and sampling; on a GPU this only puts them in line."""
         self._note_rows(step)
         packed = ticket.packed = self._packer.pack(step)
-        logits = self.model.forward(packed.inputs, self.kv)
         with torch.inference_mode():
+            hidden = self.model.hidden(packed.inputs, self.kv)
+            logits = self.model.logits(hidden[packed.inputs.sampled])
+            ticket.prompt_logprobs = prompt_logprobs(
+                step.chunks, packed.inputs.chunks, hidden, self.model, self.histories
+            )
             sampled = self._sampler.sample(packed, logits)
             tokens = self.histories.scripted(packed.sequences, packed.output_indices, sampled.tokens)
             sampled = ticket.sampled = sampled._replace(tokens=tokens)

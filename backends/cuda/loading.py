@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -11,9 +11,12 @@ import torch
 
 from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
+from backends.cuda.files import read_object, refuse_odd_files
 from backends.cuda.gguf_folder import as_folder
+from backends.cuda.host_memory import keep_freed_memory
 from backends.cuda.model import Model
 from backends.cuda.operations import operations_for
+from backends.cuda.sizing import memory_bytes_of
 from backends.cuda.spec import ModelSpec
 from backends.cuda.tensors import SafetensorsFolder, SeededTensors, TensorSource
 from backends.cuda.weights import assemble
@@ -32,9 +35,10 @@ class LoadFormat(StrEnum):
 def model_folder(path: Path) -> Path:
     """The Hugging Face folder of a model: *path* itself, or what a GGUF file was converted to.
 
-    Raises UsageError when there is none.
+    Raises UsageError when there is none, or a file in it cannot be read in bounded time and memory.
     """
     if path.is_dir():
+        refuse_odd_files(path)
         if not (path / "config.json").exists():
             raise UsageError(f"{path}: has no config.json; a Hugging Face model folder has one")
         return path
@@ -63,12 +67,16 @@ def load_model(
 
     Raises UsageError for anything wrong with the files or the arguments.
     """
+    if device.type == "cpu":
+        keep_freed_memory()
     folder = model_folder(path)
     spec = read_spec(folder / "config.json")
+    kind, longest = _dtype(dtype, spec, device), _longest(spec, max_model_len)
     is_dummy = load_format is LoadFormat.DUMMY
     source: TensorSource = SeededTensors(wanted_shapes(spec), seed) if is_dummy else SafetensorsFolder(folder)
-    weights = assemble(spec, Checkpoint(spec, source), _dtype(dtype, spec, device), device, progress)
-    return Model(spec, weights, operations_for(device), _longest(spec, max_model_len))
+    checkpoint = Checkpoint(spec, source)
+    _refuse_too_large(spec, kind, longest, device, checkpoint.where)
+    return Model(spec, assemble(spec, checkpoint, kind, device, progress), operations_for(device), longest)
 
 
 def end_tokens(folder: Path) -> tuple[int, ...]:
@@ -78,23 +86,36 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
     """
     for name in ("generation_config.json", "config.json"):
         path = folder / name
-        if not path.exists():
-            continue
-        try:
-            named = json.loads(path.read_text("utf-8")).get("eos_token_id")
-        except (OSError, ValueError, AttributeError) as error:
-            raise UsageError(f"{path}: is no JSON object: {error}") from None
+        named = read_object(path).get("eos_token_id") if path.exists() else None
         if named is not None:
-            return tuple(named) if isinstance(named, list) else (named,)
+            ends = named if isinstance(named, list) else [named]
+            if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
+                raise UsageError(f"{path}: field 'eos_token_id': must be a token id or a list of them, got {named!r}")
+            return tuple(ends)
     return ()
 
 
 def _dtype(name: str, spec: ModelSpec, device: torch.device) -> torch.dtype:
     if name == "auto":
         name = "float32" if device.type == "cpu" else spec.dtype
+        if name not in DTYPES:
+            raise UsageError(f"{spec.name}: its dtype {name!r} is not known; choose one by --dtype")
     if name not in DTYPES:
         raise UsageError(f"dtype {name!r} is not known; choose {', '.join(DTYPES)} or auto")
     return DTYPES[name]
+
+
+def _refuse_too_large(spec: ModelSpec, dtype: torch.dtype, longest: int, device: torch.device, where: str) -> None:
+    """Before anything is allocated."""
+    weights = sum(math.prod(shape) for shape in wanted_shapes(spec).values()) * dtype.itemsize
+    tables = 2 * len(set(spec.ropes)) * longest * spec.head_dim * torch.float32.itemsize
+    room = memory_bytes_of(device)
+    if weights + tables > room:
+        raise UsageError(
+            f"{where}: the weights take {weights:,} bytes as {str(dtype).removeprefix('torch.')} and its tables of "
+            f"angles {tables:,} for {longest:,} positions; {device} has {room:,}. Choose a smaller model, dtype or "
+            "max_model_len"
+        )
 
 
 def _longest(spec: ModelSpec, wanted: int | None) -> int:

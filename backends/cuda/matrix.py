@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
-# Up to so many rows, a product reads a matrix faster column by column: 23 instead of 12 GB/s for one row of 576 and a
-# matrix of 3072 x 576, with MKL on one core of a Zen 3. With more rows MKL is faster on rows.
-_FEW_ROWS = 2
+# MKL multiplies a panel so wide without copying it first, which pays from two rows on.
+_PANEL_OUTPUTS = 192
 
 
-@dataclass(slots=True)
 class Matrix:
     """x @ weight.T + bias.
 
+    All products of SmolLM2-135M's layers on one core of a Sapphire Rapids Xeon: for one row 62 ms by columns, 85 ms by
+    panels and 100 ms from the weight as it is stored (as the machine was then); for 16 rows 64 ms by panels and 121 ms
+    as it is stored; for 64 rows 111 and 176 ms.
+
     Attributes:
+        outputs: rows of the weight.
+        panels: [P, inputs, width], the weight's transpose cut into panels, each contiguous; the last one is filled up
+            with zeros. On a GPU one panel, which is a view of the weight.
+        columns: on a CPU [inputs, outputs], the transpose in one piece, for a single row; else None.
+        bias: [outputs], or None.
+
+    Args:
         weight: [outputs, inputs].
-        columns: on a CPU the same again, laid out column by column, if it has more outputs than inputs; else None.
     """
 
-    weight: Tensor
-    bias: Tensor | None = None
-    columns: Tensor | None = None
+    __slots__ = ("bias", "columns", "outputs", "panels")
 
-    def __post_init__(self) -> None:
-        outputs, inputs = self.weight.shape
-        if outputs > inputs and not self.weight.is_cuda:
-            self.columns = self.weight.t().contiguous().t()
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.outputs, self.bias = len(weight), bias
+        self.panels = weight.t()[None] if weight.is_cuda else _panels(weight)
+        self.columns = None if weight.is_cuda else weight.t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, inputs] to [T, outputs]."""
-        few = self.columns is not None and len(x) <= _FEW_ROWS
-        return linear(x, self.columns if few else self.weight, self.bias)
+        result = x @ self.columns if self.columns is not None and len(x) == 1 else self._by_panels(x)
+        return result if self.bias is None else result.add_(self.bias)
 
     @property
     def num_bytes(self) -> int:
         """Memory that it takes."""
-        return sum(tensor.nbytes for tensor in (self.weight, self.bias, self.columns) if tensor is not None)
+        return sum(tensor.nbytes for tensor in (self.panels, self.columns, self.bias) if tensor is not None)
+
+    def _by_panels(self, x: Tensor) -> Tensor:
+        products = torch.bmm(x.expand(len(self.panels), *x.shape), self.panels)
+        return products.transpose(0, 1).flatten(1)[:, : self.outputs].contiguous()
+
+
+def _panels(weight: Tensor) -> Tensor:
+    outputs, inputs = weight.shape
+    count = -(-outputs // _PANEL_OUTPUTS)
+    width = -(-outputs // count)
+    filled = torch.nn.functional.pad(weight, (0, 0, 0, count * width - outputs))
+    return filled.view(count, width, inputs).transpose(1, 2).contiguous()

@@ -32,17 +32,14 @@ class Model:
     def dtype(self) -> torch.dtype:
         return self.weights.embedding.dtype
 
-    def forward(self, inputs: StepInputs, kv: Tensor) -> Tensor:
-        """Write this step's keys and values, and return the logits [n, vocab] float32 of its sampled tokens.
+    def hidden(self, inputs: StepInputs, kv: Tensor) -> Tensor:
+        """Write this step's keys and values, and return the normed residual stream behind the last layer, [T, hidden].
+
+        It and `logits` are for `torch.inference_mode`.
 
         Args:
             kv: [layers, 2, B, S, K, D], keys before values.
         """
-        with torch.inference_mode():
-            return self._logits(self._hidden(inputs, kv)[inputs.sampled])
-
-    def _hidden(self, inputs: StepInputs, kv: Tensor) -> Tensor:
-        """The normed residual stream behind the last layer, [T, hidden]."""
         operations, weights, eps = self.operations, self.weights, self.spec.rms_eps
         residual = weights.embedding[inputs.token_ids]
         if self.spec.embedding_scale != 1.0:
@@ -95,10 +92,11 @@ class Model:
             experts = self.spec.experts
             assert experts is not None
             weights, chosen = moe.route(mlp.router(hidden), experts.experts_per_token, renormalise=experts.renormalise)
-            return moe.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
+            return self.operations.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
         return mlp.down(self._activation(mlp.gate_up(hidden)))
 
-    def _logits(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores [n, vocab] float32 of what comes behind each of [n, hidden]."""
         logits = self.weights.head(hidden).float()
         cap = self.spec.final_soft_cap
         return logits if cap is None else torch.tanh(logits / cap) * cap

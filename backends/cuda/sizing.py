@@ -32,7 +32,7 @@ def plan_for(
     experts = spec.experts
     return plan_memory(
         MemoryNeeds(
-            memory_bytes=_memory_bytes(model.device) if memory_bytes is None else memory_bytes,
+            memory_bytes=memory_bytes_of(model.device) if memory_bytes is None else memory_bytes,
             weights_bytes=model.weights.num_bytes,
             activations_bytes=peak_activation_bytes(
                 max_num_batched_tokens=config.max_num_batched_tokens,
@@ -53,7 +53,11 @@ def plan_for(
     )
 
 
-def _memory_bytes(device: torch.device) -> int:
+def memory_bytes_of(device: torch.device) -> int:
+    """What may be used of a device's memory: all of a GPU's, half of a CPU's.
+
+    Raises UsageError where the machine does not tell.
+    """
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from backends.cuda.files import read_object
 from schedlab.errors import UsageError
 
 READABLE = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -37,30 +38,34 @@ class TensorSource(Protocol):
 class SafetensorsFolder:
     """The `*.safetensors` files of a folder, by their index if there is one.
 
-    Raises UsageError when there are none, when one that the index names is missing, or when one is damaged.
+    Raises UsageError when there are none, when the index does not fit them, or when one is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         self.where = str(folder)
-        self._files: dict[str, Path] = {}
-        for path in _files(folder):
-            with _opened(path) as file:
-                self._files |= dict.fromkeys(file.keys(), path)
-        self._refuse_gaps(folder)
+        self._files: dict[str, Any] = {}
+        self._paths: dict[str, Path] = {}
+        for path, wanted in _shards(folder).items():
+            file = _opened(path)
+            stored = set(file.keys())
+            for name in wanted or sorted(stored):
+                self._add(name, path, file, stored)
         self.names = frozenset(self._files)
 
     def get(self, name: str) -> Tensor:
-        path = self._files[name]
-        with _opened(path) as file:
-            dtype = file.get_slice(name).get_dtype()
-            if dtype not in READABLE:
-                raise UsageError(f"{path}: tensor {name!r} is {dtype}; {', '.join(READABLE)} can be read")
-            return file.get_tensor(name)
+        file, path = self._files[name], self._paths[name]
+        dtype = file.get_slice(name).get_dtype()
+        if dtype not in READABLE:
+            raise UsageError(f"{path}: tensor {name!r} is {dtype}; {', '.join(READABLE)} can be read")
+        tensor: Tensor = file.get_tensor(name)
+        return tensor
 
-    def _refuse_gaps(self, folder: Path) -> None:
-        for name, file_name in _index(folder).items():
-            if name not in self._files:
-                raise UsageError(f"{folder / file_name}: lacks tensor {name!r}, which {INDEX} places there")
+    def _add(self, name: str, path: Path, file: Any, stored: set[str]) -> None:
+        if name not in stored:
+            raise UsageError(f"{path}: lacks tensor {name!r}, which {INDEX} places there")
+        if name in self._files:
+            raise UsageError(f"{path}: has tensor {name!r}, and so has {self._paths[name]}; remove the wrong file")
+        self._files[name], self._paths[name] = file, path
 
 
 class SeededTensors:
@@ -87,11 +92,14 @@ def _seed_of(seed: int, name: str) -> int:
     return digest
 
 
-def _files(folder: Path) -> list[Path]:
-    named = sorted({folder / file_name for file_name in _index(folder).values()})
-    files = named or sorted(folder.glob("*.safetensors"))
-    if files:
-        return files
+def _shards(folder: Path) -> dict[Path, list[str]]:
+    """The files to read, each with the tensors that the index places there; none are named without an index."""
+    shards: dict[Path, list[str]] = {}
+    for name, file_name in sorted(_index(folder).items()):
+        shards.setdefault(folder / file_name, []).append(name)
+    shards = shards or {path: [] for path in sorted(folder.glob("*.safetensors"))}
+    if shards:
+        return shards
     if next(folder.glob("*.bin"), None) or next(folder.glob("*.pt*"), None):
         raise UsageError(f"{folder}: has pickled weights only, and these are never read; convert them to safetensors")
     raise UsageError(f"{folder}: has no *.safetensors file")
@@ -101,14 +109,16 @@ def _index(folder: Path) -> dict[str, str]:
     path = folder / INDEX
     if not path.exists():
         return {}
-    try:
-        places = json.loads(path.read_text("utf-8"))["weight_map"]
-        return {str(name): str(file_name) for name, file_name in places.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: is no index of safetensors files: {error}") from None
+    places = read_object(path).get("weight_map")
+    if not isinstance(places, dict):
+        raise UsageError(f"{path}: field 'weight_map' is missing or no object; an index of safetensors files has it")
+    for name, file_name in places.items():
+        if not isinstance(file_name, str) or not re.fullmatch(r"[^/\\\0]+\.safetensors", file_name):
+            raise UsageError(f"{path}: places tensor {name!r} in {file_name!r}, which is no safetensors file beside it")
+    return places
 
 
-def _opened(path: Path) -> safe_open:
+def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (OSError, SafetensorError) as error:

@@ -95,7 +95,7 @@ class MeasuredDevice(VirtualDevice):
         shape, begin_ns = StepShape.of(step), perf_counter_ns()
         done = self._carry_out_step(step)
         elapsed_ns = max(1, perf_counter_ns() - begin_ns)
-        self.recording.steps.append(RecordedStep(shape, elapsed_ns, str(done.fault) if done.fault is not None else ""))
+        self.recording.steps.append(RecordedStep(shape, elapsed_ns, None if done.fault is None else str(done.fault)))
         return ArithmeticPace(start_quanta, 1, ns_to_quanta(elapsed_ns))
 
     def copy(self, op: CopyOp) -> CopyTicket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from backends.cuda.checkpoint import Checkpoint, expert_names
 from backends.cuda.matrix import Matrix
 from backends.cuda.spec import ModelSpec
+from schedlab.errors import UsageError
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class LayerWeights:
 
 @dataclass(slots=True)
 class ModelWeights:
-    """embedding and the head's weight [vocab, hidden]; they are one tensor where they are tied."""
+    """embedding [vocab, hidden]; a tied head has the same content, on a GPU the same memory."""
 
     embedding: Tensor
     layers: list[LayerWeights]
@@ -65,7 +67,7 @@ class ModelWeights:
         values = [getattr(owner, name) for owner in owners for name in owner.__slots__]  # type: ignore[attr-defined]
         tensors = sum(value.nbytes for value in values if isinstance(value, Tensor))
         matrices = sum(value.num_bytes for value in values if isinstance(value, Matrix))
-        shared = self.embedding.nbytes if self.head.weight is self.embedding else 0
+        shared = self.embedding.nbytes if self.head.panels.data_ptr() == self.embedding.data_ptr() else 0
         return int(tensors + matrices - shared)
 
 
@@ -78,7 +80,8 @@ def assemble(
 ) -> ModelWeights:
     """Read and convert everything; `progress` is told of layers done.
 
-    Raises UsageError for a tensor that is missing, too many, of another shape or of a type that cannot be read.
+    Raises UsageError for a tensor that is missing, too many, of another shape, of a type that cannot be read, or with
+    values that are no numbers.
     """
     return _Assembly(spec, checkpoint, dtype, device).model(progress)
 
@@ -132,9 +135,20 @@ class _Assembly:
 
     def _stacked(self, *names: str) -> Tensor:
         """Those tensors below one another, in the model's type on its device."""
-        parts = [self.checkpoint.get(name).to(self.dtype) for name in names]
-        return (torch.cat(parts) if len(parts) > 1 else parts[0]).to(self.device).contiguous()
+        parts = [self._finite(name, self.dtype) for name in names]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0]).contiguous()
 
     def _norm(self, name: str) -> Tensor:
-        weight = self.checkpoint.get(f"{name}.weight").float()
-        return (weight + 1 if self.spec.norms_from_one else weight).to(self.device)
+        weight = self._finite(f"{name}.weight", torch.float32)
+        return weight + 1 if self.spec.norms_from_one else weight
+
+    def _finite(self, name: str, dtype: torch.dtype) -> Tensor:
+        """One tensor on the device. Raises UsageError where a value is no number: no output could be right."""
+        tensor = self.checkpoint.get(name).to(self.device, dtype)
+        if not all(math.isfinite(bound) for bound in tensor.aminmax()):
+            kind = str(dtype).removeprefix("torch.")
+            raise UsageError(
+                f"{self.checkpoint.where}: tensor {name!r} has values that are NaN or infinite as {kind}; the file is "
+                "damaged, or --dtype is too narrow for it"
+            )
+        return tensor

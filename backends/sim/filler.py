@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from backends.sim.outputs import ENDLESS
-from schedlab.device import Step, TokenLogprobs
+from schedlab.device import PromptLogprobs, Step, TokenLogprobs
 from schedlab.request import Prompt, Request
 from schedlab.sequence import Sequence as Live
 
@@ -217,6 +217,17 @@ class Filler:
             wanted = sequence.request.sampling.logprobs
             if wanted is not None:
                 found[sequence.request_id] = _logprobs(token_of(sequence.request, index), wanted)
+        return found or None
+
+    def prompt_logprobs(self, step: Step) -> dict[int, PromptLogprobs] | None:
+        """Of the prompts' own tokens."""
+        found = {}
+        for chunk in step.chunks:
+            if scored := chunk.scored:
+                request = chunk.sequence.request
+                tokens, wanted = request.prompt.token_ids or (), request.sampling.prompt_logprobs or 0
+                entries = [_logprobs(tokens[position + 1], wanted) for position in scored]
+                found[request.request_id] = PromptLogprobs(scored.start + 1, entries)
         return found or None
 
     def keys(self, request_id: int, first: int, last: int, block_size: int) -> list[int]:

@@ -97,8 +97,15 @@ class PacedDevice(ModelledDevice):
         start_quanta = ticket.pace.start_quanta
         self.clock.sleep_until(ticket.pace.last_quanta)
         pace = ArithmeticPace(start_quanta, 1, max(1, self.clock.now_quanta() - start_quanta))
-        step = ticket.step
-        return StepResult(1, pace, [], tokens=self._filler.sample(step), logprobs=self._filler.logprobs(step))
+        step, filler = ticket.step, self._filler
+        return StepResult(
+            1,
+            pace,
+            [],
+            tokens=filler.sample(step),
+            logprobs=filler.logprobs(step),
+            prompt_logprobs=filler.prompt_logprobs(step),
+        )
 
     def _announce(self, ticket: CopyTicket) -> None:
         for notify in self.on_copy_done:

@@ -40,4 +40,6 @@ class RecordedDevice(SimDevice):
 
     def _result(self, ticket: StepTicket) -> StepResult:
         fault = self.reader.pass_steps(ticket.pace.count)
-        return StepResult(1, ticket.pace, [], fault=DeviceFault(fault)) if fault else super()._result(ticket)
+        if fault is not None:
+            return StepResult(1, ticket.pace, [], fault=DeviceFault(fault))
+        return super()._result(ticket)

@@ -66,11 +66,11 @@ class StepShape(NamedTuple):
 
 
 class RecordedStep(NamedTuple):
-    """A step, the time that it took, and why it failed, or ""."""
+    """A step, the time that it took, and why it failed, if it did."""
 
     shape: StepShape
     duration_ns: int
-    fault: str = ""
+    fault: str | None = None
 
 
 class CopyShape(NamedTuple):
@@ -146,15 +146,15 @@ class Reader:
         recorded = self._recording.steps[first : first + most]
         if not recorded or recorded[0].shape != asked:
             raise Diverged("step", first + 1, str(asked), str(recorded[0].shape) if recorded else None)
-        if recorded[0].fault:
+        if recorded[0].fault is not None:
             return recorded[:1]
         for times, step in enumerate(recorded):
-            if times and (step.fault or step.shape != asked.repeated(times)):
+            if times and (step.fault is not None or step.shape != asked.repeated(times)):
                 return recorded[:times]
         return recorded
 
-    def pass_steps(self, count: int) -> str:
-        """So many were done; why the last of them failed, or ""."""
+    def pass_steps(self, count: int) -> str | None:
+        """So many were done; why the last of them failed, if it did."""
         self._num_steps += count
         return self._recording.steps[self._num_steps - 1].fault
 

@@ -20,6 +20,7 @@ from experiments.load.client import Load, Outcome
 from experiments.load.http import Failed, Target, document
 from experiments.load.measured import Measured
 from experiments.metrics.tables import write_parquet
+from experiments.new_folder import new_folder
 from experiments.options import ReplayOptions, options_from
 from experiments.watch import Progress, Show
 from experiments.workload import Workload, open_workload
@@ -50,7 +51,7 @@ def bench(
     options, target = options_from(given), Target.of(url, api_key)
     workload = open_workload(options)
     name = asyncio.run(_model(target, model))
-    folder = _folder(out)
+    folder = None if out is None else new_folder(out)
     measured, started = Measured(), time.perf_counter()
     with progress(workload.stats.rows, "bench", in_real_time) as show:
         told = _Told(measured, workload.stats.rows, show)
@@ -103,18 +104,6 @@ class _Told:
         self._output_tokens += outcome.output_tokens
         wall_s = time.perf_counter() - self._started
         self._show(Progress(len(self._measured.requests), self._total, self._output_tokens, outcome.end_ns, wall_s))
-
-
-def _folder(out: Path | None) -> Path | None:
-    if out is None:
-        return None
-    try:
-        out.mkdir(parents=True)
-    except FileExistsError:
-        raise UsageError(f"--out {out}: exists already; give a folder that does not") from None
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be made ({error.strerror})") from None
-    return out
 
 
 def _write(

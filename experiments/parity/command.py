@@ -13,6 +13,7 @@ from rich.console import Console
 
 from experiments.bar import progress
 from experiments.config import dump
+from experiments.new_folder import new_folder
 from experiments.options import options_from
 from experiments.parity.compare import digest, first_difference
 from experiments.parity.plan import prepare
@@ -50,7 +51,7 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
         with progress(rows, "simulated device") as show:
             diverged = repeat(plan, recording, facts, log, show)
         difference = first_difference(real.log, log, real.ticks_of_lines)
-        verdict = Verdict(plan, side.what, real, difference, diverged, digest(real.log))
+        verdict = Verdict(plan, side.what, real, recording, difference, diverged, digest(real.log))
         if out is not None:
             (folder / "parity.json").write_bytes(dump(verdict.document()))
     verdict.print(Console(highlight=False, soft_wrap=True))
@@ -64,10 +65,4 @@ def _folder(out: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="schedlab-") as folder:
             yield Path(folder)
         return
-    try:
-        out.mkdir(parents=True)
-    except FileExistsError:
-        raise UsageError(f"--out {out}: exists already; give a folder that does not") from None
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be made ({error.strerror})") from None
-    yield out
+    yield new_folder(out)

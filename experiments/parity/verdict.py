@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from backends.sim.recording import Diverged
+from backends.sim.recording import Diverged, Recording
 from experiments.bench.machine import machine
 from experiments.config import schedlab_version
 from experiments.parity.compare import Difference
@@ -27,13 +27,15 @@ class Verdict:
     Attributes:
         what: the real device.
         difference: of the logs.
-        diverged: a question that the real device was not asked.
+        recording: what the real device was asked.
+        diverged: a question that it was not asked.
         digest: sha256 of the real log.
     """
 
     plan: Plan
     what: str
     real: Ran
+    recording: Recording
     difference: Difference | None
     diverged: Diverged | None
     digest: str
@@ -61,6 +63,8 @@ class Verdict:
             "same": self.is_same,
             "ticks": self.real.num_ticks,
             **asdict(self.real.counts),
+            "copies": len(self.recording.copies),
+            "copies_ns": self._copies_ns,
             "bytes_compared": self.real.log_bytes,
             "sha256": self.digest,
             "difference": None if difference is None else difference._asdict(),
@@ -68,9 +72,14 @@ class Verdict:
             "options": plan.options.as_dict(),
         }
 
+    @property
+    def _copies_ns(self) -> int:
+        return sum(copy.duration_ns for copy in self.recording.copies)
+
     def _facts(self) -> Iterator[tuple[str, str]]:
         counts, plan = self.real.counts, self.plan
-        yield "workload", f"{plan.workload.title}, {counts.finished + counts.refused:,} requests ended"
+        ended = f"{counts.finished + counts.refused:,} requests ended"
+        yield "workload", f"{plan.workload.trace.name} ({plan.workload.title}), {ended}"
         yield "real device", self.what
         pool = f"{plan.num_blocks:,} blocks of {plan.scheduler.block_size} tokens"
         yield "scheduler", f"preset {plan.options.preset}, {pool}, preemption {plan.scheduler.preemption}"
@@ -82,7 +91,8 @@ class Verdict:
         yield "swaps", f"{counts.to_host:,} to the host, {counts.to_disk:,} to the disk"
         yield "cache hits", f"{counts.cache_hits:,} of {counts.cached_tokens:,} tokens"
         yield "cancelled", f"{counts.cancelled:,}"
-        yield "time in device", f"{counts.device_ns / NS_PER_S:.3f} s in steps"
+        in_copies = f"{self._copies_ns / NS_PER_S:.3f} s in {len(self.recording.copies):,} copies"
+        yield "time in device", f"{counts.device_ns / NS_PER_S:.3f} s in steps, {in_copies}"
         yield "compared", f"{self.real.log_bytes:,} bytes, {len(self.real.ticks_of_lines):,} lines"
         yield "sha256", self.digest
         yield "machine", machine()

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from experiments.config import schedlab_version
+from experiments.incident.recorder import RecordedScheduler, line_of, ticks_path
 from experiments.options import options_from
+from experiments.serve.lines_file import LinesFile
 from experiments.serve.recorder import Recorder
 from experiments.serve.served import Served
 from schedlab.errors import UsageError
+from schedlab.policies.presets import find_preset
 from schedlab.policies.priority import Priority
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
-_MAX_BODY_BYTES = 16 << 20
+# Of a request's body: several prompts of usual length, or a whole context as token ids.
+_BODY_BYTES, _BODY_BYTES_PER_TOKEN = 2 << 20, 16
 _MAX_LOGPROBS = 20
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 _NEEDED_BY_MODELS = ("torch", "safetensors", "tokenizers", "gguf")
@@ -34,7 +39,7 @@ class ServeOptions:
         drain_s: time that requests in flight have when the server is to end.
         seed: of the requests that bring none, and of dummy weights.
         dtype, load_format: of a real model; None = auto.
-        record: file to write the traffic to as a trace; None = none.
+        record: file to write the traffic to as a trace, and beside it all that the scheduler is told; None = none.
     """
 
     device: str = "auto"
@@ -64,8 +69,8 @@ class ServeOptions:
         return {"dtype": self.dtype, "load_format": self.load_format}
 
 
-def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
-    """Serve until a signal ends it; `given` are the options that a replay has too.
+def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
+    """Serve until a signal ends it; `given` are the options that a replay has too. False if the scheduler died.
 
     Raises UsageError for anything wrong with the options, and without the extra `serve`.
     """
@@ -76,12 +81,23 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> None:
 
     bound = bind(options.host, options.port)
     served = _served(given, options)
-    recorder = None if options.record is None else Recorder(options.record, served.core.config.block_size)
-    if recorder is not None:
-        served.core.bus.add(recorder)
-    run_server(_service(served, options), bound, served.what, options.drain_s)
-    if recorder is not None:
-        recorder.close()
+    with ExitStack() as records:
+        if options.record is not None:
+            served = _recorded(served, given, options.record, records)
+        return run_server(_service(served, options), bound, served.what, options.drain_s)
+
+
+def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:
+    """The same with a scheduler that tells of all that it is told; `records` closes the files."""
+    recorder = Recorder(path, served.core.config.block_size)
+    records.callback(recorder.close)
+    ticks: LinesFile[dict[str, Any]] = LinesFile(ticks_path(path), line_of)
+    records.callback(ticks.close)
+    chosen = options_from({name: given.get(name) for name in ("preset", "policy", "set", "block_size")})
+    policy_name = chosen.policy or find_preset(chosen.preset).policy
+    core = RecordedScheduler(served.core, policy_name, chosen.settings, ticks.put)
+    core.bus.add(recorder)
+    return replace(served, core=core)
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
@@ -111,10 +127,10 @@ def _refuse(flags: Mapping[str, Any], why: str) -> None:
 
 
 def _service(served: Served, options: ServeOptions) -> Any:
-    from schedlab.serve.app import Service
+    from schedlab.serve.checks import Limits
     from schedlab.serve.engine import Engine
     from schedlab.serve.metrics import ServerMetrics
-    from schedlab.serve.params import Limits
+    from schedlab.serve.service import Service
 
     core = served.core
     name = options.served_model_name or served.name
@@ -130,6 +146,6 @@ def _service(served: Served, options: ServeOptions) -> Any:
         schedlab_version(),
         options.api_key,
         options.max_queue,
-        _MAX_BODY_BYTES,
-        metrics.exposition(),
+        _BODY_BYTES + _BODY_BYTES_PER_TOKEN * core.config.max_model_len,
+        metrics,
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import io
 from collections import OrderedDict
 from pathlib import Path
-from typing import IO
 
+from experiments.serve.lines_file import LinesFile
 from schedlab.errors import UsageError
 from schedlab.events import Arrived, Finished
 from schedlab.request import Request
@@ -15,7 +14,7 @@ from schedlab.sequence import Sequence
 from traces.record import TraceRecord
 from traces.writers import write_rows
 
-_JOIN_S = 30.0
+_Ended = tuple[Request, int]
 # A trace's ids are whole numbers below 2^62; the chance that two of a million different blocks collide is 10^-7.
 _ID_BITS = 62
 
@@ -23,58 +22,43 @@ _ID_BITS = 62
 class Recorder:
     """Observer: a row for each accepted request, in the order of arrival, as soon as it and all before it have ended.
 
-    What clients asked for is kept: the prompt's length and the hashes of its blocks, never its text. A thread of its
-    own writes, so that the scheduler does not wait for the disk.
+    What clients asked for is kept: the prompt's length and the hashes of its blocks, never its text.
     """
 
     def __init__(self, path: Path, block_size: int) -> None:
         """Raises UsageError for another ending than .jsonl, a file that exists, or a place that cannot be written."""
         if path.suffix != ".jsonl":
             raise UsageError(f"--record {path}: the name of the trace must end in .jsonl")
-        try:
-            self._file: IO[str] = path.open("x", encoding="utf-8")
-        except FileExistsError:
-            raise UsageError(f"--record {path}: exists already; give another name") from None
-        except OSError as error:
-            raise UsageError(f"--record {path}: cannot be written ({error.strerror})") from None
-        self.path = path
-        self.error = ""
         self._block_size = block_size
         self._first_ns: int | None = None
-        self._open: OrderedDict[int, tuple[Request, int] | None] = OrderedDict()
-        self._ended: queue.SimpleQueue[tuple[Request, int] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
-        self._thread.start()
+        self._open: OrderedDict[int, _Ended | None] = OrderedDict()
+        self._file: LinesFile[_Ended] = LinesFile(path, self._line)
 
     def on_arrived(self, event: Arrived) -> None:
+        if self._file.error:
+            return
         self._open[event.sequence.request_id] = None
 
     def on_finished(self, event: Finished) -> None:
         sequence: Sequence = event.sequence
+        if sequence.request_id not in self._open:
+            return
         self._open[sequence.request_id] = (sequence.request, sequence.num_outputs)
         while self._open and (first := next(iter(self._open.values()))) is not None:
             self._open.popitem(last=False)
-            self._ended.put(first)
+            self._file.put(first)
 
     def close(self) -> None:
         """Write what has ended, and the end of the file.
 
         Raises UsageError if something could not be written.
         """
-        self._ended.put(None)
-        self._thread.join(_JOIN_S)
-        if self.error:
-            raise UsageError(f"--record {self.path}: {self.error}; the rows until then are there")
+        self._file.close()
 
-    def _write(self) -> None:
-        try:
-            with self._file:
-                while (ended := self._ended.get()) is not None:
-                    write_rows([self._row(*ended)], self._file)
-                    if self._ended.empty():
-                        self._file.flush()
-        except OSError as error:
-            self.error = error.strerror or str(error)
+    def _line(self, ended: _Ended) -> bytes:
+        text = io.StringIO()
+        write_rows([self._row(*ended)], text)
+        return text.getvalue().encode()
 
     def _row(self, request: Request, output_tokens: int) -> TraceRecord:
         if self._first_ns is None:

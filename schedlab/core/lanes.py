@@ -235,6 +235,7 @@ def _announce(
         result.tokens,
         core.pool.cached_blocks,
         result.logprobs,
+        result.prompt_logprobs,
     )
     for notify in core.bus.on_step_done:
         notify(event)

@@ -96,7 +96,7 @@ def _drain_inbox(core: Scheduler) -> None:
 
 def _receive(core: Scheduler, request: Request) -> None:
     longest = core.config.max_model_len - request.prompt.num_tokens
-    has_keys = core.config.prefix_cache and request.prompt.has_keys
+    has_keys = core.config.prefix_cache and request.has_keys
     sequence = Sequence(request, core.num_arrived, min(request.max_tokens, max(longest, 0)), has_keys=has_keys)
     core.num_arrived += 1
     reason = _why_never(core, request)
@@ -239,7 +239,7 @@ def _let_in(core: Scheduler, sequence: Sequence) -> bool:
     if core.free_seats > 0 and core.policy.admit(core.view, sequence):
         core.admit(sequence)
         return True
-    if core.no_way_for == (sequence, core.changes):
+    if sequence.no_way_at == core.changes:
         return False
     victims = core.policy.make_way(core.view, sequence)
     for victim in victims:
@@ -247,7 +247,7 @@ def _let_in(core: Scheduler, sequence: Sequence) -> bool:
     if victims and core.policy.admit(core.view, sequence):
         core.admit(sequence)
         return True
-    core.no_way_for = (sequence, core.changes)
+    sequence.no_way_at = core.changes
     return False
 
 

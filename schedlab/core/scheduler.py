@@ -84,7 +84,6 @@ class Scheduler:
         self.refused_until_ns = FOREVER_NS
         self.parked_refused_at = -1
         self.parked_refused_until_ns = FOREVER_NS
-        self.no_way_for: tuple[Sequence, int] | None = None
         # The tick in progress.
         self.starting: deque[Sequence] = deque()
         self.progress = False

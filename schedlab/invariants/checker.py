@@ -25,15 +25,29 @@ from schedlab.events import (
 )
 from schedlab.invariants import events as told
 from schedlab.invariants.chain import Chain
-from schedlab.invariants.choices import OVERTAKEN, check_admission, check_resume, check_victim, passed_over
+from schedlab.invariants.choices import (
+    OVERTAKEN,
+    check_admission,
+    check_immunity,
+    check_outputs_kept,
+    check_resume,
+    check_victim,
+    need_of,
+    need_of_swap,
+    passed_over,
+)
 from schedlab.invariants.ends import TIMES, check_end, note_unpublished
 from schedlab.invariants.last import nothing_is_left
+from schedlab.invariants.left import leaves_what_it_has
 from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
-from schedlab.invariants.pieces import pieces_end_for_a_reason
+from schedlab.invariants.pieces import Launch, pieces_end_for_a_reason
+from schedlab.invariants.room import Room
+from schedlab.invariants.sliding import windows_keep_their_share
 from schedlab.invariants.state import check, check_moment, sweep
 from schedlab.invariants.steps import ROWS, blocks_hold_what_was_written, check_step
 from schedlab.invariants.track import Track
 from schedlab.invariants.ways import Ways, who_makes_way_is_swapped_out
+from schedlab.invariants.withheld import Withheld, who_could_come_in_comes_in
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
 from schedlab.sequence import NOT_YET, Sequence
@@ -63,16 +77,20 @@ class Checker:
         self._phases = Phases()
         self._chain = Chain()
         self._ways = Ways()
+        self._room = Room()
+        self._withheld = Withheld()
         self._now_ns = 0
         self._sweep_credit = 0
         self._sweeps = False
         self._ticks_since_audit = 0
         self._evicted_in_plan: list[Sequence] = []
         # The lane of the step in flight, and the rows as it was asked for.
-        self._launched = Lane.ALL, 0
+        self._launched = Launch(Lane.ALL, 0, is_idle=False)
+        self._is_launching = False
         # Iterations of the decode batch so far, and its rows.
         self._iterations = 0
         self._num_rows = 0
+        self._last_decode_ns = NOT_YET
         self._is_over = False
         self.num_accepted = 0
         self.num_finished = 0
@@ -86,10 +104,11 @@ class Checker:
         """Subscribe to the events of `core`, and look at it before and after its phases."""
         self._core = core
         core.bus.add(self)
+        self._room.attach(core)
         _around(core, "begin_tick", before=self._before_tick)
         _around(core, "receive")
         _around(core, "plan", before=self._before_plan, after=self._after_plan)
-        _around(core, "launch", before=self._before_launch)
+        _around(core, "launch", before=self._before_launch, after=self._after_launch)
         _around(core, "commit", before=self._before_commit)
         _around(core, "end_tick", before=self._before_end, after=self._after_tick)
         _around(core, "finish", before=self._before_finish, after=self._after_finish)
@@ -122,12 +141,22 @@ class Checker:
                     f"{sequence} passes {candidate}, passed {passed.passed} times", candidate.request_id
                 )
         check_admission(core, sequence, self._evicted_in_plan)
+        self._room.comes_in(core, sequence)
+        self._withheld.admitted(sequence)
+        track.admitted_ns = event.now_ns
         self._start(track, sequence)
 
     def on_preempted(self, event: Preempted) -> None:
         track = self._leave(event.now_ns, event.sequence)
+        track.preemptions += 1
         self._evicted_in_plan.append(event.sequence)
-        check_victim(self._core, event, track.outputs(self._iterations))
+        if event.reason in ("decode", "prefill", "priority"):
+            leaves_what_it_has(self._core, event.sequence, track.computed(self._iterations))
+        check_outputs_kept(event, track.outputs(self._iterations))
+        need = need_of(self._core, event)
+        if need is not None:
+            check_victim(self._core, event.sequence, need)
+        self._room.gives_way(self._core, event.sequence, to_somebody=need is not None)
         who_makes_way_is_swapped_out(self._core, event)
         track.restart()
 
@@ -136,12 +165,19 @@ class Checker:
         self._phases.returned = True
         check_resume(self._core, event.sequence)
         told.check_outputs(event.sequence, track.outputs(self._iterations))
+        check_immunity(self._core, event.sequence)
         self._start(track, event.sequence)
 
     def on_swapped_out(self, event: SwappedOut) -> None:
-        self._leave(event.now_ns, event.sequence)
+        track = self._leave(event.now_ns, event.sequence)
+        track.swaps += 1
+        track.is_away = True
         self._evicted_in_plan.append(event.sequence)
         told.check_image(event)
+        need = need_of_swap(self._core, in_plan=self._room.is_planning, in_launch=self._is_launching)
+        if need is not None:
+            check_victim(self._core, event.sequence, need)
+        self._room.gives_way(self._core, event.sequence, to_somebody=True)
 
     def on_restoring(self, event: Restoring) -> None:
         self._follow(event.now_ns, event.sequence)
@@ -152,6 +188,8 @@ class Checker:
         track = self._follow(event.now_ns, event.sequence)
         self._phases.moved = True
         told.check_restored(event.sequence, track, self._iterations)
+        check_immunity(self._core, event.sequence)
+        track.is_away = False
 
     def on_step_done(self, event: StepDone) -> None:
         core, tracks = self._core, self._tracks
@@ -159,11 +197,11 @@ class Checker:
         self._phases.moved = True
         chunks = event.chunks
         is_first_chunk = len(chunks) == 1 and not event.decode_rows and not self._track(chunks[0].sequence).chunks
-        check_step(core, event, is_first_chunk=is_first_chunk)
+        check_step(core, event, is_first_chunk=is_first_chunk, is_unlimited=self._launched.is_idle)
         if chunks:
-            pieces_end_for_a_reason(core, event, *self._launched)
+            pieces_end_for_a_reason(core, event, self._launched)
         for chunk in chunks:
-            tracks[chunk.sequence].compute(chunk)
+            tracks[chunk.sequence].compute(chunk, core.device.now_ns())
             self.prefill_tokens += chunk.num_tokens
         if event.decode_rows:
             self._decode(event)
@@ -176,13 +214,15 @@ class Checker:
         outputs = track.outputs(self._iterations)
         if outputs or not track.sampled or event.sequence.admitted_ns == NOT_YET:
             raise told.FIRST_TOKEN.broken(f"{event.sequence} after {outputs} outputs", event.sequence.request_id)
-        track.first_token()
+        track.first_token(event.now_ns)
 
     def on_finished(self, event: Finished) -> None:
         sequence = event.sequence
         track = self._leave(event.now_ns, sequence)
         if self._phases.returned and event.reason in (FinishReason.STOP, FinishReason.LENGTH) and not self._is_over:
             raise RETIRE_FIRST.broken(f"{sequence} ends after another has returned", sequence.request_id)
+        if event.reason is not FinishReason.ERROR and not track.is_away:
+            leaves_what_it_has(self._core, sequence, track.computed(self._iterations))
         self._phases.moved = True
         del self._tracks[sequence]
         self.num_finished += 1
@@ -198,6 +238,8 @@ class Checker:
 
     def _before_tick(self) -> None:
         self._phases.begin()
+        self._room.begin()
+        self._withheld.begin()
         self._evicted_in_plan.clear()
         core = self._core
         owners = len(core.batch.rows) + len(core.prefilling) + len(core.restoring) + len(core.parked)
@@ -209,10 +251,16 @@ class Checker:
     def _before_plan(self) -> None:
         self._phases.plan()
         self._ways.before_plan(self._core)
+        self._room.before_plan(self._core)
 
     def _after_plan(self) -> None:
         """No plan leaves a sequence alive whose deadline has come, or a head that others would have made way for."""
         self._ways.after_plan(self._core)
+        self._room.after_plan(self._core)
+        if not self._room.someone_gave_way and len(self._core.waiting):
+            who_could_come_in_comes_in(self._core)
+        if self._sweeps and self._core.config.window_blocks and not self._room.someone_gave_way:
+            windows_keep_their_share(self._core)
         deadlines, now_ns = self._deadlines, self._core.device.now_ns()
         while deadlines and deadlines[0][2] not in self._tracks:
             heappop(deadlines)
@@ -222,7 +270,13 @@ class Checker:
 
     def _before_launch(self, lane: Lane) -> None:
         self._phases.launch(self._core)
-        self._launched = lane, len(self._core.batch.rows)
+        self._launched = Launch.of(self._core, lane)
+        self._is_launching = True
+        self._withheld.before_launch(self._core, lane)
+
+    def _after_launch(self) -> None:
+        self._is_launching = False
+        self._withheld.after_launch(self._core, self._launched.lane, self._launched.num_rows)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""
@@ -244,6 +298,7 @@ class Checker:
         self._phases.end(core)
         if len(self._tracks) != len(core.sequences):
             raise told.LIVE_OR_ENDED.broken(f"{len(self._tracks)} live, {len(core.sequences)} known")
+        self._withheld.after_tick(core, someone_gave_way=self._room.someone_gave_way)
         if self._ticks_since_audit * AUDITED_PER_TICK >= core.pool.total_blocks + len(core.sequences):
             self._audit()
         elif self._sweeps:
@@ -287,6 +342,7 @@ class Checker:
         if event.decode_rows != self._num_rows:
             raise ROWS.broken(f"{event.decode_rows} rows, {self._num_rows} have joined and not left")
         self._iterations += event.pace.count
+        self._last_decode_ns = self._now_ns
         self.decode_tokens += event.decode_rows * event.pace.count
         if self._sweeps:
             self._look_at_rows(event)
@@ -324,7 +380,7 @@ class Checker:
     def _leave(self, now_ns: int, sequence: Sequence) -> Track:
         """A sequence gives up its place, in the batch or elsewhere, and what it has computed can be found by others."""
         track = self._follow(now_ns, sequence)
-        self._num_rows -= track.leave(self._iterations)
+        self._num_rows -= track.leave(self._iterations, self._last_decode_ns)
         if self._core.config.prefix_cache:
             self._chain.learn(sequence)
         return track

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as List
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from schedlab.config import AdmissionRule, ResumeRule, VictimRule
-from schedlab.events import IMAGE_LOST, RESET, RESTORE_FAILED, Preempted
+from schedlab.config import AdmissionRule, PreemptionMode, ResumeRule, VictimRule
+from schedlab.events import Preempted
 from schedlab.law import Law, When
 from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
@@ -47,7 +48,7 @@ VICTIM_OUTPUTS = Law(
 )
 IMMUNE = Law(
     "immune_ones_stay",
-    "A request that has just returned is no victim again while another that is not immune could go.",
+    "A request that has returned is no victim again before so many outputs while another that is not immune could go.",
     When.EVENT,
     numbers=(43, 46),
     scenarios=(4,),
@@ -67,6 +68,14 @@ RETURN_ORDER = Law(
     numbers=(47,),
     scenarios=(4,),
 )
+
+
+class Need(Enum):
+    """What somebody gives way to."""
+
+    TOKENS = "next tokens of rows"
+    CHUNK = "a chunk, or rows of the step that is composed"
+    NEWCOMER = "a newcomer"
 
 
 def passed_over(core: Scheduler, sequence: Sequence) -> list[Sequence]:
@@ -121,27 +130,43 @@ def admission_leaves_room(core: Scheduler, sequence: Sequence) -> None:
         raise ROOM.broken(f"{sequence}: {committed} blocks committed of {limit}", sequence.request_id)
 
 
-def check_victim(core: Scheduler, event: Preempted, outputs: int) -> None:
-    """The configured rule chose the victim, and no immune one went before one that is not.
-
-    `outputs` is what the victim has produced. Where blocks were short for a chunk, sequences of the same step may not
-    go, so only rows of the batch are compared.
-    """
+def check_outputs_kept(event: Preempted, outputs: int) -> None:
+    """`outputs` is what the victim has produced."""
     victim = event.sequence
     if event.freed_blocks < 0 or outputs != victim.num_outputs:
         raise VICTIM_OUTPUTS.broken(f"{victim}: {victim.num_outputs} outputs, counted {outputs}", victim.request_id)
-    nobody_chose = event.reason in ("priority", IMAGE_LOST, RESTORE_FAILED, RESET)
-    if nobody_chose or type(core.policy).yield_ is not Policy.yield_:
+
+
+def check_victim(core: Scheduler, victim: Sequence, need: Need) -> None:
+    """The configured rule chose the victim, and no immune one went before one that is not.
+
+    Where blocks were short for a chunk, sequences of the same step may not go, so only rows of the batch are compared;
+    a newcomer takes the place of rows that can be swapped out.
+    """
+    if type(core.policy).yield_ is not Policy.yield_:
         return
-    others = list(core.view.owners() if event.reason == "decode" else core.batch.rows)
+    others = list(core.view.owners() if need is Need.TOKENS else core.batch.rows)
     preference = _preference(core)
     eligible = [other for other in others if not _is_immune(core, other)] if core.config.immunity_tokens else others
     if _is_immune(core, victim):
-        if eligible:
+        if eligible or need is Need.NEWCOMER:
             raise IMMUNE.broken(f"{victim} is immune and goes, {eligible} are not and stay", victim.request_id)
         eligible = others
     if eligible and (other := max(eligible, key=preference)) and preference(other) > preference(victim):
         raise VICTIM.broken(f"{victim} goes by {core.config.victim}, {other} stays", victim.request_id)
+
+
+def need_of(core: Scheduler, event: Preempted) -> Need | None:
+    """What a preempted one gave way to by the policy's victim rule; None if another rule took it."""
+    return {"decode": Need.TOKENS, "prefill": Need.CHUNK}.get(event.reason)
+
+
+def need_of_swap(core: Scheduler, *, in_plan: bool, in_launch: bool) -> Need | None:
+    """The same of one that was swapped out. Where the cheapest way is taken, not every row could be swapped."""
+    if not in_plan:
+        return Need.CHUNK if in_launch else Need.TOKENS
+    by_rule = type(core.policy).make_way is Policy.make_way and core.config.preemption is not PreemptionMode.CHEAPEST
+    return Need.NEWCOMER if by_rule else None
 
 
 def _preference(core: Scheduler) -> Callable[[Sequence], tuple[Any, ...]]:
@@ -151,6 +176,15 @@ def _preference(core: Scheduler) -> Callable[[Sequence], tuple[Any, ...]]:
     if core.config.victim is VictimRule.FEWEST_OUTPUTS:
         return lambda one: (-core.view.outputs(one), -one.admission_index)
     return lambda one: (one.request.priority, one.admission_index)
+
+
+def check_immunity(core: Scheduler, sequence: Sequence) -> None:
+    """Of one that has just returned."""
+    until = sequence.num_outputs + core.config.immunity_tokens
+    if sequence.immune_until_outputs != until:
+        raise IMMUNE.broken(
+            f"{sequence} is immune up to {sequence.immune_until_outputs} outputs, not {until}", sequence.request_id
+        )
 
 
 def _is_immune(core: Scheduler, sequence: Sequence) -> bool:
@@ -168,6 +202,14 @@ def check_resume(core: Scheduler, sequence: Sequence) -> None:
             sequence.request_id,
         )
     returns_in_order(core, sequence)
+    the_waiting_go_first(core, sequence)
+
+
+def the_waiting_go_first(core: Scheduler, sequence: Sequence) -> None:
+    """In one line no waiting request ranks before one that returns."""
+    head = next(core.waiting.candidates(), None) if core.in_line else None
+    if head is not None and core.policy.rank(head) < core.policy.rank(sequence):
+        raise LINE.broken(f"{sequence} returns before {head}, which waits", head.request_id)
 
 
 def returns_in_order(core: Scheduler, sequence: Sequence) -> None:

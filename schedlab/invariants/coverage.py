@@ -29,7 +29,6 @@ class Coverage(NamedTuple):
 
 _TESTS = {
     8: "tests/conformance/test_block_pool_faults.py",
-    33: "tests/golden/test_golden.py",
 }
 _ADAPTERS, _DRAFTS, _PIPELINE = "adapters", "speculative decoding", "a pipeline of steps"
 _LATER = {

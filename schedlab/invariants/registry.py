@@ -11,15 +11,19 @@ from schedlab.invariants import (
     ends,
     events,
     last,
+    left,
     moment,
     owners,
     phases,
     pieces,
+    room,
+    sliding,
     steps,
     sums,
     swapped,
     track,
     ways,
+    withheld,
 )
 from schedlab.law import Law
 from schedlab.memory import laws as memory_laws
@@ -39,9 +43,13 @@ _MODULES = (
     pieces,
     choices,
     ways,
+    room,
+    withheld,
+    sliding,
     ends,
     phases,
     last,
+    left,
     contents,
 )
 

@@ -27,7 +27,7 @@ RESTORING = Law(
 )
 OPEN = Law(
     "only_open_copies_keep_memory",
-    "A block or a slot is kept from writers for a copy only as long as that copy is under way.",
+    "A block, a slot or an image waits for a copy only as long as that copy is under way.",
     When.SWEEP,
     numbers=(50,),
 )
@@ -62,6 +62,10 @@ def restoring_waits_for_its_copy(core: Scheduler) -> None:
 
 def only_open_copies_keep_memory(core: Scheduler) -> None:
     """Copies of windows are known by their last leg only."""
+    for sequence in (*core.parked, *core.restoring):
+        written = sequence.image.written if sequence.image is not None else None
+        if written is not None and written.number not in core.copies:
+            raise OPEN.broken(f"{sequence} waits for copy {written.number}, which has ended", sequence.request_id)
     if core.config.window_blocks:
         return
     for ticket in (*core.pool.open_tickets(), *core.slots.open_tickets()):

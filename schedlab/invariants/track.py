@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlab.device import Chunk
 from schedlab.law import Law, When
 from schedlab.memory.window import Window
-from schedlab.sequence import Sequence
+from schedlab.sequence import NOT_YET, Sequence
 
 SEAT_START = Law(
     "a_seat_starts_behind_whole_cached_blocks",
@@ -48,6 +48,20 @@ WINDOWS = Law(
     numbers=(79,),
 )
 
+COUNTED = Law(
+    "what_happened_is_counted",
+    "A request tells how often it was preempted, swapped out and passed over, and counts no more and no less.",
+    When.EVENT,
+    numbers=(80,),
+    scenarios=(8,),
+)
+STAMPS = Law(
+    "times_are_those_of_the_events",
+    "A request's times of admission, first token and newest token are those at which they came about.",
+    When.EVENT,
+    scenarios=(7, 8),
+)
+
 NO_ROW = -1
 
 
@@ -61,18 +75,24 @@ class Track:
     __slots__ = (
         "_computed",
         "_outputs",
+        "admitted_ns",
         "cached_tokens",
         "chunks",
         "decoded_tokens",
         "failed",
         "first_cached",
+        "first_token_ns",
         "furthest",
+        "is_away",
         "joined",
+        "last_token_ns",
         "passed",
+        "preemptions",
         "prefilled_tokens",
         "returned_cached",
         "sampled",
         "seats",
+        "swaps",
         "unpublished",
         "window",
     )
@@ -92,8 +112,13 @@ class Track:
         self.chunks = 0
         # How often a later request was admitted before it.
         self.passed = 0
+        self.preemptions = 0
+        self.swaps = 0
+        self.admitted_ns = self.first_token_ns = self.last_token_ns = NOT_YET
         self.sampled = False
         self.failed = False
+        # Is what it has computed in an image only?
+        self.is_away = False
         # Blocks that nobody may find, of a request that will end with an error.
         self.unpublished: list[int] = []
         self.window: tuple[Window, int, int, int] | None = None
@@ -123,7 +148,7 @@ class Track:
         self.cached_tokens += max(cached - self.furthest, 0)
         self._reach(cached)
 
-    def compute(self, chunk: Chunk) -> None:
+    def compute(self, chunk: Chunk, now_ns: int) -> None:
         """A chunk was computed."""
         sequence = chunk.sequence
         end = chunk.start + chunk.num_tokens
@@ -140,21 +165,26 @@ class Track:
         if chunk.samples:
             # The first token has an event of its own; a request may also end without one.
             self.sampled = True
-            self._outputs += self._outputs > 0
+            if self._outputs:
+                self._outputs += 1
+                self.last_token_ns = now_ns
 
-    def first_token(self) -> None:
+    def first_token(self, now_ns: int) -> None:
         """Its first output was sampled."""
         self._outputs = 1
+        self.first_token_ns = self.last_token_ns = now_ns
 
     def join(self, iterations: int) -> None:
         """It is a row of the decode batch from the next iteration on."""
         self.joined = iterations
 
-    def leave(self, iterations: int) -> bool:
-        """It is no row any more; was it one?"""
+    def leave(self, iterations: int, last_step_ns: int) -> bool:
+        """It is no row any more; was it one? `last_step_ns`: when the newest of the iterations had ended."""
         if self.joined == NO_ROW:
             return False
         gained, self.joined = iterations - self.joined, NO_ROW
+        if gained:
+            self.last_token_ns = last_step_ns
         self.decoded_tokens += gained
         self._outputs += gained
         self._reach(self._computed + gained)
@@ -162,6 +192,7 @@ class Track:
 
     def restart(self) -> None:
         """The sequence was preempted: nothing of it is computed any more."""
+        self.is_away = False
         self._computed = 0
 
     def check_totals(self, sequence: Sequence) -> None:
@@ -183,6 +214,21 @@ class Track:
             raise HITS.broken(
                 f"{sequence} tells of {told} cached tokens (first seat, later ones), counted "
                 f"{self.first_cached, self.returned_cached}",
+                sequence.request_id,
+            )
+
+        counts = sequence.num_preemptions, sequence.num_swaps, sequence.times_bypassed
+        if counts != (self.preemptions, self.swaps, self.passed):
+            raise COUNTED.broken(
+                f"{sequence} tells (preempted, swapped out, passed over) {counts}, counted "
+                f"{self.preemptions, self.swaps, self.passed}",
+                sequence.request_id,
+            )
+        stamps = sequence.admitted_ns, sequence.first_token_ns, sequence.last_token_ns
+        if stamps != (self.admitted_ns, self.first_token_ns, self.last_token_ns):
+            raise STAMPS.broken(
+                f"{sequence} tells (admission, first token, newest) {stamps} ns, seen at "
+                f"{self.admitted_ns, self.first_token_ns, self.last_token_ns}",
                 sequence.request_id,
             )
 

@@ -79,6 +79,18 @@ def build(
     return config, _made(policy_class, policy_name, config, parameters), parameters
 
 
+def policy_for(config: SchedulerConfig, policy_name: str, settings: Mapping[str, str]) -> Policy:
+    """A policy for a configuration that is made already; `settings` as for `build`.
+
+    Raises:
+        UsageError: there is none of that name, or a value of the wrong kind.
+    """
+    policy_class = find_policy(policy_name)
+    own = _parameters(policy_class)
+    parameters = {key: _parse(key, text, own[key]) for key, text in settings.items() if key in own}
+    return _made(policy_class, policy_name, config, parameters)
+
+
 def _made(policy_class: type[Policy], name: str, config: SchedulerConfig, parameters: Mapping[str, Any]) -> Policy:
     try:
         policy = policy_class(config, **parameters)

@@ -62,7 +62,10 @@ class Answer(Response):
     async def _send_whole(self, send: Send) -> None:
         while not all(choice.ended for choice in self._choices):
             await self._next()
-        taken = [(choice, choice.take()) for choice in self._choices]
+        taken = []
+        for choice in self._choices:
+            taken.append((choice, choice.take()))
+            await asyncio.sleep(0)
         error = next((error for choice, _ in taken if (error := error_of(choice.ended)) is not None), None)
         if error is not None:
             await send_document(send, error.status, error.body(), error.headers)
@@ -77,8 +80,7 @@ class Answer(Response):
         await send({"type": "http.response.body", "body": DONE, "more_body": False})
 
     async def _events(self) -> AsyncIterator[bytes]:
-        for opening in self._reply.opening(self._choices):
-            yield opening
+        unopened = set(self._choices)
         while not all(choice.done for choice in self._choices):
             await self._next()
             for choice in self._choices:
@@ -86,7 +88,11 @@ class Answer(Response):
                     continue
                 error = error_of(choice.ended)
                 delta = choice.take()
-                if (event := self._event(choice, delta, error)) is not None:
+                event = self._event(choice, delta, error)
+                if choice in unopened and error is None:
+                    unopened.remove(choice)
+                    event = self._reply.opening(choice) + (event or b"")
+                if event:
                     yield event
                 if error is not None:
                     yield b"data: " + error.body() + b"\n\n"

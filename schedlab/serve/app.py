@@ -3,92 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from schedlab.errors import UsageError
 from schedlab.serve.answer import Answer
+from schedlab.serve.bodies import read_body
+from schedlab.serve.checks import check, logprobs_of, unknown_fields
 from schedlab.serve.choice import Choice
-from schedlab.serve.engine import SHUTTING_DOWN, Engine
-from schedlab.serve.errors import ApiError, bad, overloaded
-from schedlab.serve.params import Limits, Stamp, Wanted, check, logprobs_of, prompts_of, unknown_fields, wanted_of
-from schedlab.serve.replies import ChatReply, Reply, Usage
-from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, TokenizeBody
-from schedlab.serve.text import OutputText
+from schedlab.serve.engine import SHUTTING_DOWN
+from schedlab.serve.errors import ApiError, bad
+from schedlab.serve.params import Stamp, Wanted, apply_headers, prompts_of, wanted_of
+from schedlab.serve.progress import Progress
+from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
+from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, Message, TokenizeBody
+from schedlab.serve.service import Service
 from schedlab.serve.tokenizer import Tokenizer
 
-BodyT = TypeVar("BodyT", bound=BaseModel)
-_BODY_S = 30.0
 # Longer prompts are tokenised beside the event loop, which others are waiting for.
 _LONG_CHARS = 20_000
 log = logging.getLogger("schedlab.serve")
-
-
-@dataclass(slots=True)
-class Service:
-    """All that the endpoints share.
-
-    Attributes:
-        max_queue: requests that may wait beside those that have a seat.
-        max_body_bytes: of a request.
-        metrics: the text of `/metrics`.
-        draining: no new requests, the server is about to end.
-    """
-
-    engine: Engine
-    tokenizer: Tokenizer
-    limits: Limits
-    random: Random
-    version: str
-    api_key: str | None
-    max_queue: int
-    max_body_bytes: int
-    metrics: Callable[[], bytes]
-    draining: bool = False
-    created: int = 0
-    warned: set[str] | None = None
-
-    def admit(self, outputs: int) -> None:
-        """Raises ApiError when there is no room for so many more."""
-        if self.draining:
-            raise overloaded(SHUTTING_DOWN, 5)
-        if self.engine.dead:
-            raise ApiError(503, self.engine.dead)
-        most = self.limits.config.max_num_seqs + self.max_queue
-        if self.engine.num_live + outputs > most:
-            raise overloaded(
-                f"{self.engine.num_live} requests are running or waiting, and at most {most} may; try again"
-            )
-
-    def check_model(self, name: str | None) -> None:
-        """Raises ApiError for a model that is not served here."""
-        if name is not None and name != self.limits.model:
-            raise ApiError(404, f"The model `{name}` does not exist.", "model")
-
-    def check_length(self, chars: int, param: str) -> None:
-        """Raises ApiError for a text that is too long in whatever tokens it comes: nobody waits for counting them."""
-        longest = self.limits.config.max_model_len
-        if chars > longest * self.tokenizer.longest_token_bytes:
-            raise bad(param, f"a text of {chars} characters; this server's context has {longest} tokens")
-
-    def warn(self, names: Sequence[str]) -> None:
-        """Say once of each field that nobody reads it."""
-        self.warned = self.warned if self.warned is not None else set()
-        for name in names:
-            if name not in self.warned and len(self.warned) < 1000:
-                self.warned.add(name)
-                log.warning("field %r of a request is not known and was left unread", name[:80])
 
 
 def make_app(service: Service) -> FastAPI:
@@ -98,17 +38,26 @@ def make_app(service: Service) -> FastAPI:
     async def lifespan(app: FastAPI) -> Any:
         service.engine.start()
         service.created = int(time.time())
+        telling = asyncio.ensure_future(Progress(service.metrics).tell())
         yield
+        telling.cancel()
         await service.engine.close(SHUTTING_DOWN)
 
     app = FastAPI(
-        title="schedlab", version=service.version, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
+        title="schedlab",
+        version=service.version,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
     )
     app.add_exception_handler(ApiError, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(Exception, _answer_defect)
     _add_facts(app, service)
     _add_tokens(app, service)
+    _add_cache(app, service)
     _add_answers(app, service)
     return app
 
@@ -116,10 +65,15 @@ def make_app(service: Service) -> FastAPI:
 def _add_facts(app: FastAPI, service: Service) -> None:
     limits = service.limits
 
-    @app.get("/health")
-    @app.get("/ping")
+    @app.api_route("/health", methods=["GET", "HEAD"])
+    @app.api_route("/ping", methods=["GET", "HEAD"])
+    @app.api_route("/ready", methods=["GET", "HEAD"])
     async def health() -> Response:
         return Response(status_code=503 if service.engine.dead or service.draining else 200)
+
+    @app.get("/load")
+    async def load() -> dict[str, int]:
+        return {"server_load": service.engine.num_live}
 
     @app.get("/version")
     async def version() -> dict[str, str]:
@@ -127,11 +81,11 @@ def _add_facts(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
-        _authorise(request, service)
+        service.authorise(request.headers.get("authorization", ""))
         model = {
             "id": limits.model,
             "object": "model",
@@ -146,46 +100,55 @@ def _add_facts(app: FastAPI, service: Service) -> None:
 
 
 def _add_tokens(app: FastAPI, service: Service) -> None:
-    tokenizer, limits = service.tokenizer, service.limits
+    tokenizer, longest = service.tokenizer, service.limits.config.max_model_len
 
     @app.post("/tokenize")
     async def tokenize(request: Request) -> dict[str, Any]:
-        body = await _read(request, TokenizeBody, service)
-        if (body.prompt is None) == (body.messages is None):
+        body = await read_body(request, TokenizeBody, service)
+        text, special = body.prompt, body.add_special_tokens
+        if (text is None) == (body.messages is None):
             raise bad("prompt", "give either prompt or messages")
-        if body.prompt is not None:
-            text, special = body.prompt, body.add_special_tokens
+        if text is None:
+            tokens = await _chat_prompt(body.messages or [], service)
+        else:
             service.check_length(len(text), "prompt")
             tokens = await _aside(len(text), lambda: tokenizer.encode(text, add_special_tokens=special))
-        else:
-            tokens = _chat_prompt(tokenizer, [message.flat() for message in body.messages or []])
-        return {"tokens": tokens, "count": len(tokens), "max_model_len": limits.config.max_model_len}
+        return {"tokens": tokens, "count": len(tokens), "max_model_len": longest}
 
     @app.post("/detokenize")
     async def detokenize(request: Request) -> dict[str, str]:
-        body = await _read(request, DetokenizeBody, service)
-        return {"prompt": _text_of(body.tokens, tokenizer)}
+        tokens = (await read_body(request, DetokenizeBody, service)).tokens
+        if len(tokens) > longest:
+            raise bad("tokens", f"{len(tokens)} tokens; this server's context has {longest}")
+        return {"prompt": _text_of(tokens, tokenizer)}
+
+
+def _add_cache(app: FastAPI, service: Service) -> None:
+    @app.post("/reset_prefix_cache")
+    async def reset_prefix_cache(request: Request, reset_running_requests: bool = False) -> Response:
+        service.authorise(request.headers.get("authorization", ""))
+        if not service.limits.config.prefix_cache:
+            raise ApiError(409, "this server has no prefix cache; start it with --set prefix_cache=true")
+        if not await service.engine.reset_cache(preempt_running=reset_running_requests):
+            raise ApiError(409, "blocks are in use; come again, or with ?reset_running_requests=true")
+        return Response()
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
     @app.post("/v1/completions")
     async def completions(request: Request) -> Any:
-        body = await _read(request, CompletionBody, service)
-        _check(body, service)
-        size = sum(_lengths(body))
-        service.check_length(max(_lengths(body), default=0), "prompt")
-        prompts = await _aside(size, lambda: prompts_of(body, service.tokenizer))
+        body = await read_body(request, CompletionBody, service)
+        _check(body, request.headers, service)
+        lengths = [len(one) for one in body.prompt if isinstance(one, str)]
+        service.check_length(max(lengths, default=0), "prompt")
+        prompts = await _aside(sum(lengths), lambda: prompts_of(body, service.tokenizer))
         return _answer(body, prompts, service, Reply, echo=body.echo)
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Any:
-        body = await _read(request, ChatBody, service)
-        _check(body, service)
-        messages = [message.flat() for message in body.messages]
-        size = sum(len(message["content"]) for message in messages)
-        service.check_length(size, "messages")
-        prompt = await _aside(size, lambda: _chat_prompt(service.tokenizer, messages))
-        return _answer(body, [prompt], service, ChatReply, echo=False)
+        body = await read_body(request, ChatBody, service)
+        _check(body, request.headers, service)
+        return _answer(body, [await _chat_prompt(body.messages, service)], service, ChatReply, echo=False)
 
 
 def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[Reply], *, echo: bool) -> Answer:
@@ -200,8 +163,13 @@ def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[R
         service.limits.model,
         tokenizer,
         Usage(choices, body.n or 1),
-        logprobs=logprobs_of(body),
-        token_ids=body.return_token_ids,
+        Extras(
+            logprobs_of(body) is not None,
+            body.prompt_logprobs is not None,
+            body.return_token_ids,
+            body.return_tokens_as_token_ids,
+        ),
+        body.request_id or "",
     )
     return Answer(
         engine,
@@ -215,24 +183,22 @@ def _answer(body: Body, prompts: list[list[int]], service: Service, kind: type[R
 
 
 def _choice(index: int, wanted: Wanted, body: Body, tokenizer: Tokenizer, wake: asyncio.Event, *, echo: bool) -> Choice:
-    prompt_text = _text_of(wanted.request.prompt.token_ids or (), tokenizer) if echo else ""
-    return Choice(index, wanted, tokenizer, wake, skip_special=body.skip_special_tokens, prompt_text=prompt_text)
+    return Choice(index, wanted, tokenizer, wake, skip_special=body.skip_special_tokens, echo=echo)
 
 
-def _lengths(body: CompletionBody) -> list[int]:
-    """Characters of each prompt that is a text."""
-    prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
-    return [len(one) for one in prompts if isinstance(one, str)]
-
-
-def _check(body: Body, service: Service) -> None:
+def _check(body: Body, headers: Mapping[str, str], service: Service) -> None:
+    service.admit(1)
     service.warn(unknown_fields(body))
+    apply_headers(body, headers)
     check(body, service.limits)
 
 
-def _chat_prompt(tokenizer: Tokenizer, messages: list[dict[str, Any]]) -> list[int]:
+async def _chat_prompt(messages: Sequence[Message], service: Service) -> list[int]:
+    size = sum(len(message.content) + 1 for message in messages)
+    service.check_length(size, "messages")
+    chat = [message.model_dump() for message in messages]
     try:
-        return tokenizer.chat_prompt(messages)
+        return await _aside(size, lambda: service.tokenizer.chat_prompt(chat))
     except UsageError as error:
         raise bad("messages", str(error)) from None
 
@@ -240,53 +206,11 @@ def _chat_prompt(tokenizer: Tokenizer, messages: list[dict[str, Any]]) -> list[i
 def _text_of(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
     if tokens and max(tokens) >= tokenizer.vocab:
         raise bad("tokens", f"token {max(tokens)} is not in the vocabulary of {tokenizer.vocab} tokens")
-    text = OutputText(tokenizer, skip_special=False)
-    for token in tokens:
-        text.feed(token)
-    return text.take_rest()
+    return b"".join(map(tokenizer.token_bytes, tokens)).decode("utf-8", "replace")
 
 
 async def _aside(size: int, work: Callable[[], list[Any]]) -> list[Any]:
     return await asyncio.to_thread(work) if size > _LONG_CHARS else work()
-
-
-async def _read(request: Request, kind: type[BodyT], service: Service) -> BodyT:
-    """The body, within its bounds.
-
-    Raises ApiError.
-    """
-    _authorise(request, service)
-    try:
-        body: BodyT = kind.model_validate(
-            json.loads(await asyncio.wait_for(_body_of(request, service.max_body_bytes), _BODY_S))
-        )
-    except TimeoutError:
-        raise ApiError(408, f"the body did not come within {_BODY_S:g} seconds") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise bad(where.partition(".")[0] or None, f"{where or 'body'}: {first['msg']}") from None
-    except (ValueError, RecursionError) as error:
-        raise bad(None, f"the body is no JSON: {error}") from None
-    service.check_model(getattr(body, "model", None))
-    return body
-
-
-async def _body_of(request: Request, most: int) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise ApiError(413, f"the body is larger than {most} bytes", headers={"Connection": "close"})
-    return bytes(body)
-
-
-def _authorise(request: Request, service: Service) -> None:
-    if service.api_key is None:
-        return
-    given = request.headers.get("authorization", "")
-    if not secrets.compare_digest(given.encode(), f"Bearer {service.api_key}".encode()):
-        raise ApiError(401, "the API key is missing or wrong; send it as Authorization: Bearer KEY")
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from schedlab.device import TokenLogprobs
+from schedlab.device import PromptLogprobs, TokenLogprobs
 from schedlab.request import FinishReason
 from schedlab.serve.engine import End
 from schedlab.serve.params import Wanted
@@ -21,7 +21,7 @@ FINISH_WORDS = {
 
 
 class Piece(NamedTuple):
-    """A token of an output, where its text begins in that of the output, and what its logprobs are."""
+    """A token of the text, where its own begins there, and what its logprobs are; nothing foretells the first one."""
 
     token: int
     text_offset: int
@@ -29,9 +29,10 @@ class Piece(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What is new; `finish_reason` is None until the last."""
+    """What is new; `finish_reason` is None until the last. The text of the first begins with the `echoed` prompt."""
 
     text: str
+    echoed: list[Piece]
     pieces: list[Piece]
     finish_reason: str | None
     stop_reason: str | int | None
@@ -42,8 +43,10 @@ class Choice:
 
     Attributes:
         wake: set when there is something to take; choices of one answer share it.
-        prompt_text: what comes before the output, if the client wants it back.
         ended: how it ended, once it has.
+
+    Args:
+        echo: the prompt comes before the output.
     """
 
     def __init__(
@@ -54,20 +57,25 @@ class Choice:
         wake: asyncio.Event,
         *,
         skip_special: bool,
-        prompt_text: str = "",
+        echo: bool = False,
     ) -> None:
         self.index = index
         self.request = wanted.request
         self.wake = wake
-        self.prompt_text = prompt_text
         self.ended: End | None = None
         self.done = False
         self.num_tokens = 0
         self._text = OutputText(tokenizer, wanted.rule, skip_special=skip_special)
         self._include_stop = wanted.rule.include
         self._waiting: list[tuple[int, TokenLogprobs | None]] = []
-        self._offset = len(prompt_text)
+        self._offset = 0
+        self._tokenizer = tokenizer
+        self._is_echoed = not echo
+        self._prompt_scores: dict[int, TokenLogprobs] = {}
         self._stop_reason: str | int | None = None
+
+    def prompt(self, scores: PromptLogprobs) -> None:
+        self._prompt_scores.update(enumerate(scores.entries, scores.first))
 
     def token(self, token: int, logprobs: TokenLogprobs | None) -> None:
         if self.request.max_tokens:
@@ -85,7 +93,8 @@ class Choice:
     def take(self) -> Delta:
         """All that is new. After the last one the choice is done."""
         waiting, self._waiting = self._waiting, []
-        text, pieces = "", []
+        text, echoed = ("", []) if self._is_echoed else self._echo()
+        pieces = []
         for token, logprobs in waiting:
             pieces.append(Piece(token, self._offset + len(text), logprobs))
             self._feed(token)
@@ -94,7 +103,24 @@ class Choice:
             self.done = True
             text += self._text.take_rest()
         self._offset += len(text)
-        return Delta(text, pieces, self._finish_reason(), self._reason_of_stop())
+        return Delta(text, echoed, pieces, self._finish_reason(), self._reason_of_stop())
+
+    @property
+    def prompt_scores(self) -> list[tuple[int, TokenLogprobs | None]]:
+        """Tokens of the prompt with their logprobs; the first has none."""
+        tokens = self.request.prompt.token_ids or ()
+        return [(token, self._prompt_scores.get(position)) for position, token in enumerate(tokens)]
+
+    def _echo(self) -> tuple[str, list[Piece]]:
+        """The prompt, special tokens and all, as if it were the beginning of the output."""
+        self._is_echoed = True
+        text, decoded = "", OutputText(self._tokenizer, skip_special=False)
+        pieces = []
+        for token, logprobs in self.prompt_scores:
+            pieces.append(Piece(token, len(text), logprobs))
+            decoded.feed(token)
+            text += decoded.take()
+        return text + decoded.take_rest(), pieces
 
     def _feed(self, token: int) -> None:
         self.num_tokens += 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from typing import NamedTuple, Protocol
 
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import BlockingDevice, TokenLogprobs
+from schedlab.device import BlockingDevice, PromptLogprobs, TokenLogprobs
 from schedlab.driver import run_blocking
-from schedlab.events import Finished, Refused, StepDone
-from schedlab.inbox import Cancel, Close, Submit
+from schedlab.events import CacheReset, Finished, Refused, StepDone
+from schedlab.inbox import Cancel, Close, ResetCache, Submit
 from schedlab.mailbox import Mailbox
 from schedlab.request import FinishReason, Request
 
@@ -27,7 +28,12 @@ class End(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where the tokens of a request go, on the event loop. It must not block."""
+    """Where the tokens of a request go, on the event loop. It must not block.
+
+    Scores of a prompt come before its first token, and a second time if the prompt is computed a second time.
+    """
+
+    def prompt(self, scores: PromptLogprobs) -> None: ...
 
     def token(self, token: int, logprobs: TokenLogprobs | None) -> None: ...
 
@@ -37,9 +43,10 @@ class Sink(Protocol):
 class _Tokens(NamedTuple):
     tokens: dict[int, int]
     logprobs: dict[int, TokenLogprobs] | None
+    prompt_logprobs: dict[int, PromptLogprobs] | None
 
 
-_Parcel = _Tokens | tuple[int, End]
+_Parcel = _Tokens | CacheReset | tuple[int, End]
 
 
 class HandOver:
@@ -54,8 +61,8 @@ class HandOver:
         self._parcels: list[_Parcel] = []
 
     def on_step_done(self, event: StepDone) -> None:
-        if event.tokens:
-            self._put(_Tokens(event.tokens, event.logprobs))
+        if event.tokens or event.prompt_logprobs:
+            self._put(_Tokens(event.tokens or {}, event.logprobs, event.prompt_logprobs))
 
     def on_finished(self, event: Finished) -> None:
         sequence = event.sequence
@@ -63,6 +70,9 @@ class HandOver:
 
     def on_refused(self, event: Refused) -> None:
         self._put((event.sequence.request_id, End(FinishReason.REFUSED, event.reason, 0)))
+
+    def on_cache_reset(self, event: CacheReset) -> None:
+        self._put(event)
 
     def take(self) -> list[_Parcel]:
         with self._lock:
@@ -81,7 +91,7 @@ class Engine:
     """Submits and cancels on the event loop; the scheduler's thread never waits for what happens there.
 
     Attributes:
-        dead: why the scheduler's thread has stopped; empty while it runs.
+        dead: why the scheduler's thread has stopped; empty while it runs. `died` is set then.
     """
 
     def __init__(self, core: Scheduler, device: BlockingDevice) -> None:
@@ -89,10 +99,12 @@ class Engine:
         self.device = device
         self.mailbox = Mailbox()
         self.dead = ""
+        self.died = asyncio.Event()
         self._hand_over = HandOver(self)
         core.bus.add(self._hand_over)
         self._live: dict[int, Sink] = {}
         self._num_submitted = 0
+        self._resets: deque[asyncio.Future[bool]] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,6 +140,15 @@ class Engine:
             self.mailbox.send(Cancel(request_id))
             self._note_idle()
 
+    async def reset_cache(self, *, preempt_running: bool) -> bool:
+        """Empty the prefix cache; False, and it is as it was, if blocks were in use and nobody was to start over."""
+        if self.dead:
+            return False
+        done = asyncio.get_running_loop().create_future()
+        self._resets.append(done)
+        self.mailbox.send(ResetCache(preempt_running))
+        return await asyncio.shield(done)
+
     async def wait_idle(self) -> None:
         """Until every request has ended."""
         await self._idle.wait()
@@ -145,6 +166,8 @@ class Engine:
         for parcel in self._hand_over.take():
             if isinstance(parcel, _Tokens):
                 self._deliver_tokens(parcel)
+            elif isinstance(parcel, CacheReset):
+                self._resets.popleft().set_result(parcel.done)
             elif (sink := self._live.pop(parcel[0], None)) is not None:
                 sink.end(parcel[1])
         self._note_idle()
@@ -157,6 +180,9 @@ class Engine:
 
     def _deliver_tokens(self, parcel: _Tokens) -> None:
         live, logprobs = self._live, parcel.logprobs or {}
+        for request_id, scores in (parcel.prompt_logprobs or {}).items():
+            if (sink := live.get(request_id)) is not None:
+                sink.prompt(scores)
         for request_id, token in parcel.tokens.items():
             if (sink := live.get(request_id)) is not None:
                 sink.token(token, logprobs.get(request_id))
@@ -174,6 +200,9 @@ class Engine:
 
     def _die(self, reason: str) -> None:
         self.dead = reason
+        self.died.set()
+        while self._resets:
+            self._resets.popleft().set_result(False)
         for sink in list(self._live.values()):
             sink.end(End(FinishReason.ERROR, reason, 0))
         self._live.clear()

@@ -1,12 +1,13 @@
 """`/metrics`: counters of an observer on the scheduler's thread, read as Prometheus text when somebody asks.
 
-Every figure has our name and, where vLLM has the same figure, that name too, so that dashboards made for it work.
+Every figure has our name and, where vLLM has the same figure, that name too (and the name that it had before, where
+dashboards still ask for that), so that dashboards made for it work.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -16,6 +17,7 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from schedlab.core.scheduler import Scheduler
@@ -24,6 +26,7 @@ from schedlab.request import FinishReason
 from schedlab.sequence import NOT_YET
 
 _NS_PER_S = 1_000_000_000
+_LABELS = ("model_name", "engine")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 _TOKENS = tuple(float(1 << power) for power in range(18))
 _VLLM_REASONS = {FinishReason.STOP: "stop", FinishReason.LENGTH: "length", FinishReason.ERROR: "error"}
@@ -57,18 +60,40 @@ class ServerMetrics:
 
     def __init__(self, core: Scheduler, model: str) -> None:
         self._core = core
-        self._model = model
+        # vLLM counts the engines behind one server; here is one.
+        self._labels = (model, "0")
+        self._registry = CollectorRegistry()
+        self._registry.register(_Families(self))
+        ProcessCollector(registry=self._registry)
         self.ends = dict.fromkeys(FinishReason, 0)
         self.arrived = self.preemptions = self.steps = 0
         self.prompt_tokens = self.generation_tokens = self.recomputed_tokens = 0
         self.cache_queries = self.cache_hits = 0
         self.ttft, self.itl, self.e2e = Buckets(_SECONDS), Buckets(_SECONDS), Buckets(_SECONDS)
         self.queue, self.prefill, self.decode = Buckets(_SECONDS), Buckets(_SECONDS), Buckets(_SECONDS)
-        self.tpot = Buckets(_SECONDS)
+        self.tpot, self.inference = Buckets(_SECONDS), Buckets(_SECONDS)
+        self.limits = Buckets(_TOKENS)
         self.prompt_sizes, self.output_sizes, self.step_tokens = Buckets(_TOKENS), Buckets(_TOKENS), Buckets(_TOKENS)
+
+    @property
+    def num_running(self) -> int:
+        """Requests with a seat."""
+        core = self._core
+        return len(core.batch.rows) + len(core.prefilling) + len(core.restoring)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests without one."""
+        return len(self._core.waiting) + len(self._core.parked)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of KV blocks in use, 0 to 1."""
+        return self._core.pool.used_blocks / self._core.pool.total_blocks
 
     def on_arrived(self, event: Arrived) -> None:
         self.arrived += 1
+        self.limits.add(event.sequence.request.max_tokens)
 
     def on_refused(self, event: Refused) -> None:
         self.ends[FinishReason.REFUSED] += 1
@@ -112,25 +137,22 @@ class ServerMetrics:
         if first_ns == NOT_YET:
             return
         self.prefill.add((first_ns - sequence.admitted_ns) / _NS_PER_S)
+        self.inference.add((event.now_ns - sequence.admitted_ns) / _NS_PER_S)
         self.decode.add((event.now_ns - first_ns) / _NS_PER_S)
         if sequence.num_outputs > 1:
             self.tpot.add((sequence.last_token_ns - first_ns) / (sequence.num_outputs - 1) / _NS_PER_S)
 
-    def exposition(self) -> Callable[[], bytes]:
-        """What gives the text of all figures as they stand."""
-        registry = CollectorRegistry()
-        registry.register(_Families(self))
-        return lambda: generate_latest(registry)
+    def text(self) -> bytes:
+        """All figures as they stand, and those of the process."""
+        return bytes(generate_latest(self._registry))
 
     def families(self) -> Iterator[Metric]:
         """Each figure under its names."""
         core = self._core
-        total = core.pool.total_blocks
-        yield from self._gauge("num_requests_running", "Requests with a seat", _running(core))
-        yield from self._gauge("num_requests_waiting", "Requests without", len(core.waiting) + len(core.parked))
-        yield from self._gauge(
-            "kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", core.pool.used_blocks / total
-        )
+        yield from self._gauge("num_requests_running", "Requests with a seat", self.num_running)
+        yield from self._gauge("num_requests_waiting", "Requests without", self.num_waiting)
+        yield from self._gauge("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", self.kv_usage)
+        yield self._one_gauge("vllm:gpu_cache_usage_perc", "Former name of kv_cache_usage_perc", self.kv_usage)
         counters = {
             "num_preemptions": ("Sequences that gave up memory", self.preemptions),
             "prompt_tokens": ("Prompt tokens of requests with a first token", self.prompt_tokens),
@@ -149,60 +171,71 @@ class ServerMetrics:
             "request_queue_time_seconds": self.queue,
             "request_prefill_time_seconds": self.prefill,
             "request_decode_time_seconds": self.decode,
+            "request_inference_time_seconds": self.inference,
+            "request_params_max_tokens": self.limits,
             "request_prompt_tokens": self.prompt_sizes,
             "request_generation_tokens": self.output_sizes,
             "iteration_tokens_total": self.step_tokens,
         }
         for name, buckets in histograms.items():
-            yield from self._histogram(name, buckets)
+            for full in self._names(name):
+                yield self._one_histogram(full, name.replace("_", " "), buckets)
+        yield self._one_histogram("vllm:time_per_output_token_seconds", "Former name of inter token latency", self.itl)
         yield self._one_counter("schedlab:steps", "Steps of the device", self.steps)
         yield self._one_counter("schedlab:requests_arrived", "Requests accepted", self.arrived)
         yield self._one_counter(
             "schedlab:recomputed_tokens", "Tokens of ended requests computed twice", self.recomputed_tokens
         )
-        info = {"block_size": str(core.config.block_size), "num_gpu_blocks": str(total)}
-        yield InfoMetricFamily("vllm:cache_config", "The pool", {**info, "model_name": self._model})
+        info = {
+            "block_size": str(core.config.block_size),
+            "num_gpu_blocks": str(core.pool.total_blocks),
+            "enable_prefix_caching": str(core.config.prefix_cache),
+            **dict(zip(_LABELS, self._labels, strict=True)),
+        }
+        yield InfoMetricFamily("vllm:cache_config", "The pool", info)
 
     def _names(self, name: str) -> tuple[str, str]:
         return f"schedlab:{name}", f"vllm:{name}"
 
     def _gauge(self, name: str, text: str, value: float) -> Iterator[Metric]:
         for full in self._names(name):
-            family = GaugeMetricFamily(full, text, labels=("model_name",))
-            family.add_metric((self._model,), value)
-            yield family
+            yield self._one_gauge(full, text, value)
+
+    def _one_gauge(self, full: str, text: str, value: float) -> Metric:
+        family = GaugeMetricFamily(full, text, labels=_LABELS)
+        family.add_metric(self._labels, value)
+        return family
 
     def _counter(self, name: str, text: str, value: float) -> Iterator[Metric]:
         for full in self._names(name):
             yield self._one_counter(full, text, value)
 
     def _one_counter(self, full: str, text: str, value: float) -> Metric:
-        family = CounterMetricFamily(full, text, labels=("model_name",))
-        family.add_metric((self._model,), value)
+        family = CounterMetricFamily(full, text, labels=_LABELS)
+        family.add_metric(self._labels, value)
         return family
 
     def _ends(self) -> Iterator[Metric]:
-        ours = CounterMetricFamily("schedlab:request_ends", "Requests that ended", labels=("model_name", "reason"))
+        ours = CounterMetricFamily("schedlab:request_ends", "Requests that ended", labels=(*_LABELS, "reason"))
         theirs = CounterMetricFamily(
-            "vllm:request_success", "Requests that ended", labels=("model_name", "finished_reason")
+            "vllm:request_success", "Requests that ended", labels=(*_LABELS, "finished_reason")
         )
         aborted = 0
         for reason, count in self.ends.items():
-            ours.add_metric((self._model, reason.value), count)
+            ours.add_metric((*self._labels, reason.value), count)
             if reason in _VLLM_REASONS:
-                theirs.add_metric((self._model, _VLLM_REASONS[reason]), count)
+                theirs.add_metric((*self._labels, _VLLM_REASONS[reason]), count)
             elif reason is not FinishReason.REFUSED:
                 aborted += count
-        theirs.add_metric((self._model, "abort"), aborted)
+        theirs.add_metric((*self._labels, "abort"), aborted)
         yield ours
         yield theirs
 
-    def _histogram(self, name: str, buckets: Buckets) -> Iterator[Metric]:
-        for full in self._names(name):
-            family = HistogramMetricFamily(full, name.replace("_", " "), labels=("model_name",))
-            rows, total = buckets.cumulative()
-            family.add_metric((self._model,), rows, total)
-            yield family
+    def _one_histogram(self, full: str, text: str, buckets: Buckets) -> Metric:
+        family = HistogramMetricFamily(full, text, labels=_LABELS)
+        rows, total = buckets.cumulative()
+        family.add_metric(self._labels, rows, total)
+        return family
 
 
 class _Families(Collector):
@@ -211,7 +244,3 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return self._metrics.families()
-
-
-def _running(core: Scheduler) -> int:
-    return len(core.batch.rows) + len(core.prefilling) + len(core.restoring)

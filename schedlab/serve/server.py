@@ -8,17 +8,24 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from schedlab.errors import UsageError
-from schedlab.serve.app import Service, make_app
+from schedlab.serve.app import make_app
+from schedlab.serve.connection import Connection
 from schedlab.serve.engine import SHUTTING_DOWN
+from schedlab.serve.service import Service
 
 _FLUSH_S = 2
 _BACKLOG = 2048
+_MOST_FILES = 1 << 16
+# uvloop takes one connection from a listening socket in each round of the event loop, and with a thousand streams a
+# round may last as long as a step. So it listens to the same socket this often.
+_ACCEPTS = 32
 
 
 class DrainingServer(uvicorn.Server):
@@ -34,10 +41,12 @@ class DrainingServer(uvicorn.Server):
         self._drain_s = drain_s
         self._draining: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self._loop = asyncio.get_running_loop()
+        self._watching = asyncio.ensure_future(self._end_with_engine())
         print(self._ready_line, flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -51,6 +60,12 @@ class DrainingServer(uvicorn.Server):
 
     def _begin_draining(self) -> None:
         self._draining = asyncio.ensure_future(self._drain())
+
+    async def _end_with_engine(self) -> None:
+        """A server whose scheduler has stopped tells everybody so and ends: whoever watches it starts another."""
+        await self._service.engine.died.wait()
+        print(f"schedlab: error: {self._service.engine.dead}", file=sys.stderr, flush=True)
+        self.should_exit = True
 
     async def _drain(self) -> None:
         engine = self._service.engine
@@ -75,19 +90,39 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run_server(service: Service, bound: socket.socket, what: str, drain_s: float) -> None:
-    """Serve until a signal ends it; `what` is said in the line that tells where."""
+def allow_many_connections() -> None:
+    """As many open files as this process may have: each stream is one, and shells often begin with 1,024.
+
+    Where the system knows no such limit, or lets nobody change it, it stays as it is.
+    """
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def run_server(service: Service, bound: socket.socket, what: str, drain_s: float) -> bool:
+    """Serve until a signal ends it; `what` is said in the line that tells where. False if the scheduler died."""
     host, port = bound.getsockname()[:2]
     logging.basicConfig(level=logging.WARNING, format="schedlab: %(message)s")
+    logging.getLogger("schedlab").setLevel(logging.INFO)
+    allow_many_connections()
     config: Any = uvicorn.Config(
         make_app(service),
+        http=partial(Connection, max_body_bytes=service.max_body_bytes),
         log_level="warning",
         access_log=False,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_FLUSH_S,
         lifespan="on",
+        ws="none",
         server_header=False,
     )
     address = f"[{host}]" if ":" in host else host
     line = f"schedlab: serving {service.limits.model} on http://{address}:{port} ({what})"
-    DrainingServer(config, service, line, drain_s).run(sockets=[bound])
+    sockets = [bound, *(bound.dup() for _ in range(_ACCEPTS - 1))]
+    DrainingServer(config, service, line, drain_s).run(sockets=sockets)
+    return not service.engine.dead

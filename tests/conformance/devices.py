@@ -22,7 +22,30 @@ DEVICES: dict[str, MakeDevice] = {"sim": SimDevice, "shadow": ShadowDevice}
 STRICTEST = "shadow"
 
 
+def _real(clock: SimClock, cost: CostModel, outputs: OutputModel, facts: DeviceFacts, links: Links) -> SimDevice:
+    from tests.models.scenario_device import ScenarioDevice
+
+    return ScenarioDevice(clock, cost, outputs, facts, links)
+
+
+# The real device with a tiny model, in virtual time. It needs torch, so that `make test-models` runs the scenarios on
+# it; `not_on_real` in index.toml lists those that it cannot run, with the reason.
+REAL = "cuda"
+ALL_DEVICES: dict[str, MakeDevice] = {**DEVICES, REAL: _real}
+
+
+def make_device(name: str) -> MakeDevice:
+    """What makes the device of that name; a test may have put its own into `DEVICES`."""
+    return {**ALL_DEVICES, **DEVICES}[name]
+
+
 def attach(device: SimDevice, core: Scheduler) -> None:
     """Let a device that looks into its scheduler do so, from before the first plan."""
-    if isinstance(device, ShadowDevice):
+    if hasattr(device, "attach"):
         device.attach(core)
+
+
+def release(device: SimDevice) -> None:
+    """Let a device that owns threads or files end them."""
+    if hasattr(device, "close"):
+        device.close()

@@ -26,7 +26,7 @@ from schedlab.policies.base import Policy
 from schedlab.policies.presets import find_preset
 from schedlab.policies.registry import find_policy
 from tests.conformance import laws
-from tests.conformance.devices import DEVICES, STRICTEST, attach
+from tests.conformance.devices import STRICTEST, attach, make_device, release
 from tests.conformance.policies import POLICIES
 from tests.conformance.recorder import Recorder
 from tests.conformance.scenario import NS_PER_MS, Ask, Case
@@ -103,7 +103,7 @@ def run(
     """Play a case to its end; the laws are checked on the way.
 
     Args:
-        device: its name in `DEVICES`.
+        device: its name in `ALL_DEVICES`.
         log: where to write the event log.
         observers: who else listens.
     """
@@ -112,7 +112,7 @@ def run(
     block_bytes = case.setup.get("block_mib", 1) * MIB
     facts = DeviceFacts("sim", case.setup.get("blocks", DEFAULT_BLOCKS), block_bytes=block_bytes)
     links = _links(case, clock, block_bytes)
-    machine = DEVICES[device](clock, _cost(case), _outputs(case.asks), facts, links)
+    machine = make_device(device)(clock, _cost(case), _outputs(case.asks), facts, links)
     core = WatchedScheduler(config, _policy(case, config), machine, leap=leap)
     attach(machine, core)
     recorder = core.watch = Recorder(core, case.asks)
@@ -124,7 +124,10 @@ def run(
         core.bus.add(event_log)
     process = SimProcess(clock, core, machine)
     _deliver(clock, core.inbox, case)
-    clock.run()
+    try:
+        clock.run()
+    finally:
+        release(machine)
     if event_log is not None:
         event_log.close()
     assert process.done, f"the run stopped before its end: {core.why_stalled() if core.sequences else 'no Close'}"

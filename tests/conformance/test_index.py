@@ -67,3 +67,8 @@ def test_the_index_names_all_scenarios_of_the_collections() -> None:
     first, second = text.split("# Part 2.")
     assert re.findall(r"^### ([SMDT]\d\d)$", first, re.MULTILINE) == INDEX["part1"]
     assert [f"{int(number):03}" for number in re.findall(r"^(\d+)\. ", second, re.MULTILINE)] == INDEX["part2"]
+
+
+def test_what_the_real_device_leaves_out_are_cases_that_run() -> None:
+    labels = {case.label for path in files() for case in cases(path) if not case.waits_for}
+    assert set(INDEX["not_on_real"]) <= labels

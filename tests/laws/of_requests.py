@@ -91,6 +91,16 @@ def an_output_is_counted_that_was_not_sampled(stage: Stage) -> None:
     stage.wrap("forget", before=count)
 
 
+@REQUESTS.of("what_happened_is_counted")
+def a_swap_is_counted_that_was_none(stage: Stage) -> None:
+    first_row(stage).num_swaps += 1
+
+
+@REQUESTS.of("times_are_those_of_the_events")
+def a_first_token_is_dated_late(stage: Stage) -> None:
+    first_row(stage).first_token_ns += 1
+
+
 @REQUESTS.of("every_token_is_computed_once_and_again_after_preemption")
 def a_token_is_computed_again_without_preemption(stage: Stage) -> None:
     def count(sequence: Any, _: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlab.events import RESET
 from schedlab.request import FinishReason
 from schedlab.sequence import State
 from tests.laws.breach import Breaches, first_row, first_waiting, last_row
@@ -139,7 +140,7 @@ def someone_returns_before_others_end(stage: Stage) -> None:
     def leave_and_return() -> None:
         victim = max(core.view.owners(), key=lambda one: one.admission_index)
         if victim not in core.ending:
-            core.preempt(victim, "decode")
+            core.preempt(victim, RESET)
             core.resume(victim)
 
     stage.wrap("retire", before=leave_and_return)

@@ -12,6 +12,7 @@ from tests.laws.of_choices import CHOICES
 from tests.laws.of_memory import MEMORY
 from tests.laws.of_requests import REQUESTS
 from tests.laws.of_state import STATE
+from tests.laws.of_waiting import WAITING
 from tests.laws.stage import (
     CACHE,
     COMMIT,
@@ -29,7 +30,7 @@ from tests.laws.stage import (
     Stage,
 )
 
-BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS, *CHOICES]
+BREACHES = [*MEMORY, *KEPT, *STATE, *REQUESTS, *CHOICES, *WAITING]
 
 
 @pytest.mark.parametrize("law", laws(), ids=lambda law: law.name)

@@ -29,6 +29,13 @@ TYPES = [3, 3, *[1] * (len(_BYTES) + 3)]
 TYPES += [5] * (VOCAB - len(TYPES))
 
 
+def byte_level(**changes: Any) -> dict[str, Any]:
+    """A file's fields of that vocabulary; `changes` to them."""
+    named = {"model": "gpt2", "pre": "gpt-2", "tokens": TOKENS, "token_type": TYPES, "merges": ["h e", "he l"]}
+    named |= {"bos_token_id": 0, "eos_token_id": 1, **changes}
+    return {f"tokenizer.ggml.{name}": value for name, value in named.items()}
+
+
 def write_gguf(folder: Path, path: Path, kind: Kind = Kind.F32, **changes: Any) -> Path:
     """The model of a Hugging Face folder as one file; matrices of that kind, if their rows are whole blocks.
 
@@ -100,13 +107,7 @@ def _fields(config: Any, architecture: str) -> dict[str, Any]:
     return {
         "general.name": "tiny",
         **{f"{architecture}.{name}": value for name, value in own.items()},
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": TOKENS,
-        "tokenizer.ggml.token_type": TYPES,
-        "tokenizer.ggml.merges": ["h e", "he l"],
-        "tokenizer.ggml.bos_token_id": 0,
-        "tokenizer.ggml.eos_token_id": 1,
+        **byte_level(),
     }
 
 

@@ -19,14 +19,8 @@ from backends.cuda.step_inputs import PackedChunk, StepInputs
 from schedlab.errors import UsageError
 from tests.models.lab import request, run
 
-# The beginning of the King James Bible, which is in the public domain.
-GENESIS = (
-    "In the beginning God created the heaven and the earth. And the earth was without form, and void; and darkness was "
-    "upon the face of the deep. And the Spirit of God moved upon the face of the waters. And God said, Let there be "
-    "light: and there was light. And God saw the light, that it was good: and God divided the light from the darkness. "
-    "And God called the light Day, and the darkness he called Night. And the evening and the morning were the first "
-    "day."
-)
+# The first chapter of the King James Bible, which is in the public domain.
+GENESIS = " ".join(Path(__file__).with_name("genesis_1.txt").read_text("utf-8").split())
 QUESTION = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -40,7 +34,7 @@ def file() -> Path:
 
 @pytest.fixture(scope="module")
 def model(file: Path) -> Model:
-    return load_model(file, device=torch.device("cpu"), max_model_len=256)
+    return load_model(file, device=torch.device("cpu"), max_model_len=1024)
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +43,17 @@ def tokenizer(file: Path) -> Tokenizer:
 
 
 def test_its_perplexity_is_that_of_a_model_read_rightly(model: Model, tokenizer: Tokenizer) -> None:
-    """About 4.4 for these five verses; pairs rotated wrongly give 70."""
+    """3.716 in transformers with the same weights; pairs rotated wrongly give 70."""
     tokens = torch.tensor(tokenizer.encode(GENESIS).ids)
     assert tokenizer.decode(tokens.tolist()) == GENESIS
-    spec, positions = model.spec, torch.arange(len(tokens))
-    kv = torch.full((spec.layers, 2, 8, 16, spec.kv_heads, spec.head_dim), float("nan"))
-    chunk = PackedChunk(0, len(tokens), 0, torch.arange(8))
+    spec, positions, num_blocks = model.spec, torch.arange(len(tokens)), -(-len(tokens) // 16)
+    kv = torch.full((spec.layers, 2, num_blocks, 16, spec.kv_heads, spec.head_dim), float("nan"))
+    chunk = PackedChunk(0, len(tokens), 0, torch.arange(num_blocks))
     nothing = torch.empty(0, dtype=torch.int64)
     inputs = StepInputs(tokens, positions, positions, (chunk,), nothing.view(0, 0), nothing, 0, positions[:-1])
-    scores = model.forward(inputs, kv).log_softmax(-1).gather(-1, tokens[1:, None])
-    assert 4.2 < math.exp(-float(scores.mean())) < 4.6
+    with torch.inference_mode():
+        scores = model.logits(model.hidden(inputs, kv)[:-1]).log_softmax(-1).gather(-1, tokens[1:, None])
+    assert 3.70 < math.exp(-float(scores.mean())) < 3.73
 
 
 def test_it_answers(file: Path, model: Model, tokenizer: Tokenizer) -> None:

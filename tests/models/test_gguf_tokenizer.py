@@ -11,7 +11,7 @@ from tests.torch_needed import torch  # isort: skip
 
 from backends.cuda.gguf_tokenizer import special_tokens, tokenizer_config, tokenizer_of
 from schedlab.errors import UsageError
-from tests.models.gguf_files import TOKENS, TYPES
+from tests.models.gguf_files import byte_level
 
 assert torch
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
@@ -81,13 +81,8 @@ def test_a_text_begins_and_ends_as_the_file_says() -> None:
     assert tokens(add_eos_token=True) == ["<s>", "ab", "<turn>", "tool", "</s>"]
 
 
-def byte_level(**changes: Any) -> dict[str, Any]:
-    named = {"model": "gpt2", "pre": "llama-bpe", "tokens": TOKENS, "token_type": TYPES, "merges": ["h e", "he l"]}
-    return {f"tokenizer.ggml.{name}": value for name, value in {**named, "bos_token_id": 0, **changes}.items()}
-
-
 def test_llama_3_begins_with_its_first_token_and_qwen_does_not() -> None:
-    assert tokenizer_of(byte_level(), "file").encode("hello").tokens == ["<|begin|>", "hel", "l", "o"]
+    assert tokenizer_of(byte_level(pre="llama-bpe"), "file").encode("hello").tokens == ["<|begin|>", "hel", "l", "o"]
     assert tokenizer_of(byte_level(pre="qwen2"), "file").encode("hello").tokens == ["hel", "l", "o"]
 
 

@@ -118,13 +118,13 @@ def test_a_length_beyond_the_model_is_refused(folder: Path) -> None:
 def test_dummy_weights_are_the_same_each_time_and_differ_by_seed(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     first, second, other = (load(folder, load_format=LoadFormat.DUMMY, seed=seed).weights for seed in (1, 1, 2))
-    assert torch.equal(first.layers[2].qkv.weight, second.layers[2].qkv.weight)
-    assert not torch.equal(first.layers[2].qkv.weight, other.layers[2].qkv.weight)
-    assert not torch.equal(first.layers[2].qkv.weight, first.layers[1].qkv.weight)
+    assert torch.equal(first.layers[2].qkv.panels, second.layers[2].qkv.panels)
+    assert not torch.equal(first.layers[2].qkv.panels, other.layers[2].qkv.panels)
+    assert not torch.equal(first.layers[2].qkv.panels, first.layers[1].qkv.panels)
 
 
 def test_weights_are_kept_in_the_type_that_is_asked_for(folder: Path) -> None:
-    assert load(folder, dtype="bfloat16").weights.layers[0].qkv.weight.dtype is torch.bfloat16
+    assert load(folder, dtype="bfloat16").weights.layers[0].qkv.panels.dtype is torch.bfloat16
     with pytest.raises(UsageError, match="dtype 'int4' is not known"):
         load(folder, dtype="int4")
 

@@ -68,11 +68,16 @@ def worlds(draw: st.DrawFn, mode: PreemptionMode) -> World:
 def assert_parity(world: World) -> OnReal:
     """Stepped and in leaps, the simulated device repeats the real one."""
     real = on_real(world)
+    assert_same(world, real)
+    return real
+
+
+def assert_same(world: World, real: OnReal) -> None:
+    """The simulated device repeats that run."""
     for leap in (False, True):
         log, end = on_simulated(world, real.recording, leap=leap)
         assert log.decode().splitlines() == real.log.decode().splitlines()
         assert (log, end) == (real.log, real.end)
-    return real
 
 
 def assert_same_outputs(world: World, real: OnReal) -> None:

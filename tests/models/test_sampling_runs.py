@@ -13,6 +13,7 @@ from schedlab.errors import UsageError
 from schedlab.request import SamplingParams
 from tests.models.lab import request, run
 from tests.models.test_families import prompts
+from tests.models.tiny import reference_logits
 
 Pair = Callable[[str], tuple[Any, Any]]
 SEEDED = {"seed": 42, "temperature": 0.8, "top_p": 0.95}
@@ -51,6 +52,26 @@ def test_logprobs_come_with_each_token(pair: Pair) -> None:
         assert each[0].logprob == pytest.approx(float(best.values[0]), abs=1e-5)
         assert each[0].rank == 1
         assert [token for token, _ in each[0].top] == best.indices.tolist()
+
+
+def test_prompt_logprobs_are_those_of_the_whole_prompt_however_it_is_computed(pair: Pair) -> None:
+    """In one chunk, in chunks beside others, and again after a preemption; never from the cache."""
+    theirs, ours = pair("llama3")
+    prompt = prompts(4)[3]
+    wanted = reference_logits(theirs, prompt).log_softmax(-1)
+    for blocks, changes in ((100, {}), (100, {"max_num_batched_tokens": 9}), (14, {"prefix_cache": True})):
+        others = [request(n, prompts(3)[n], 30) for n in range(3)]
+        result = run(ours, [*others, request(3, prompt, 20, prompt_logprobs=2)], blocks, **changes)
+        scored = {}
+        for each in result.device.results:
+            for first, entries in (each.prompt_logprobs or {}).values():
+                scored.update(enumerate(entries, first))
+        assert sorted(scored) == list(range(1, len(prompt))) and result.cached[3] == 0
+        for position, entry in scored.items():
+            assert entry.logprob == pytest.approx(float(wanted[position - 1, prompt[position]]), abs=1e-4)
+            assert [token for token, _ in entry.top] == wanted[position - 1].topk(2).indices.tolist()
+            assert entry.rank == int((wanted[position - 1] >= wanted[position - 1, prompt[position]]).sum())
+    assert result.num_preempted
 
 
 def test_a_request_cannot_end_before_its_least_tokens(pair: Pair) -> None:

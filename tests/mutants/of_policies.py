@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from schedlab.core import plan
 from schedlab.core.scheduler import Scheduler
 from schedlab.policies.base import Policy
 from schedlab.policies.priority import Priority
@@ -177,14 +176,5 @@ MUTANTS: tuple[Mutant, ...] = (
         "removed from one of two",
         "slai's queue keeps the lengths of requests that have gone",
         edit(FrontThenShortest.remove, "self._lengths.remove(sequence)", "pass"),
-    ),
-    mutant(
-        "no way is remembered too long",
-        "a head for which nobody could make way is not tried again when owners change",
-        edit(
-            plan._let_in,
-            "if core.no_way_for == (sequence, core.changes):",
-            "if core.no_way_for is not None and core.no_way_for[0] is sequence:",
-        ),
     ),
 )

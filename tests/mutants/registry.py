@@ -16,6 +16,7 @@ from tests.mutants import (
     of_steps,
     of_sums,
     of_swaps,
+    of_third_sight,
     of_ticks,
 )
 from tests.mutants.attack import Attack
@@ -27,6 +28,7 @@ from tests.mutants.parts import part_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
 from tests.mutants.spills import spill_attacks
+from tests.mutants.unit_tests import unit_attacks
 from tests.mutants.worlds import hybrid_attacks, pressed_attacks, world_attacks
 
 MUTANTS: dict[str, tuple[Mutant, ...]] = {
@@ -39,7 +41,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "snapshots": of_snapshots.MUTANTS,
     "policies": of_policies.MUTANTS,
     "spill store": of_spill.MUTANTS,
-    "once kept apart": (*of_first_sight.MUTANTS, *of_second_sight.MUTANTS),
+    "once kept apart": (*of_first_sight.MUTANTS, *of_second_sight.MUTANTS, *of_third_sight.MUTANTS),
 }
 SEED = 0
 # What killed each mutant when `python -m tests.mutants.report` was run last.
@@ -54,6 +56,7 @@ def attacks() -> tuple[Attack, ...]:
         *part_attacks(),
         *judgement_attacks(),
         *spill_attacks(),
+        *unit_attacks(),
         *worlds[:20],
         *moment_attacks(),
         *worlds[20:40],

@@ -70,6 +70,13 @@ def states_survive_swaps() -> None:
         assert sizes.count, "somebody is swapped out"
 
 
+def states_are_saved_near_the_end_of_what_is_known() -> None:
+    """Of conversations that are preempted, and computed again with the outputs that they had."""
+    of = hurried_chats(3, 1, preemption=PreemptionMode.RECOMPUTE, swap_host_gib=0)
+    for slots in (1, 3):
+        attack_hybrid(replace(of, config=replace(of.config, snapshot_slots=slots, snapshot_interval_blocks=0)))
+
+
 def a_decode_state_is_as_deep_as_it_was() -> None:
     """A row of 26 computed tokens was saved at 24; that is where its next turn begins."""
     found, rules = Seen(), {"snapshot_slots": 9, "snapshot_min_tokens": 4, "snapshot_decode_blocks": 2}
@@ -191,6 +198,7 @@ def _watch_windows(of: World, seen: list[Windows], node: Node) -> None:
 
 ATTACKS = (
     states_survive_swaps,
+    states_are_saved_near_the_end_of_what_is_known,
     a_decode_state_is_as_deep_as_it_was,
     who_returns_is_immune,
     the_host_keeps_what_the_disk_refuses,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ QUICK = ("--cost", "constant", "--cost-set", "step_ns=1000000", "--cost-set", "p
 class Server:
     """`schedlab serve` with these flags, at a free port."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, *flags: str, max_file_bytes: int | None = None) -> None:
+        """`max_file_bytes`: a file that it writes can grow no larger, as on a full disk."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", _MAIN, "serve", "--port", "0", *flags],
@@ -35,6 +38,7 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
+            preexec_fn=None if max_file_bytes is None else partial(_limit_files, max_file_bytes),
             env=environment,
         )
         self._errors: list[str] = []
@@ -89,6 +93,10 @@ class Server:
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def _limit_files(most_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
 
 class RawClient:

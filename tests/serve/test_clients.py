@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tests.serve.needed  # isort: skip
 
+import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,25 +60,29 @@ def test_who_leaves_without_a_stream_gives_it_back_too(server: Server) -> None:
 
 
 def test_a_slow_client_costs_nobody_else_anything_and_gets_everything(server: Server) -> None:
-    slow = [
-        RawClient(server.port, "/v1/completions", {**STREAM, "max_tokens": 2500, "seed": 1}, 4096) for _ in range(4)
-    ]
-    begin = time.monotonic()
-    server.complete(max_tokens=300)
-    assert time.monotonic() - begin < 10
+    body = {**STREAM, "max_tokens": 600, "seed": 1, "logprobs": 20}
+    slow = [RawClient(server.port, "/v1/completions", body, 4096) for _ in range(4)]
+    assert server.complete(max_tokens=100)["usage"]["completion_tokens"] == 100
     wait_for(lambda: idle(server))
     for client in slow:
         got = client.read_until(b"[DONE]")
         # What a client has not taken is merged: fewer events than tokens, and all the text.
-        assert got.count(b'"text": ') < 2500
+        assert got.count(b'"text": ') < 600
         assert got.count(b'"finish_reason": "length"') == 1
+        assert sum(len(json.loads(part)["choices"][0]["logprobs"]["tokens"]) for part in documents(got)) == 600
         client.close()
+
+
+def documents(got: bytes) -> list[bytes]:
+    """The JSON of each event of a chunked answer."""
+    return re.findall(rb"data: (\{.*\})\n", got)
 
 
 def test_a_full_queue_says_come_again_and_the_important_go_first(start: Callable[..., Server]) -> None:
     server = start(*QUICK, "--policy", "priority", "--set", "max_num_seqs=1", "--max-queue", "3")
     client = RawClient(server.port, "/v1/completions", {**STREAM, "max_tokens": 8000})
     client.read_until(b"data: ")
+    assert_waits_without_an_event(server)
     ends: list[int] = []
 
     def ask(priority: int) -> None:
@@ -98,6 +104,19 @@ def test_a_full_queue_says_come_again_and_the_important_go_first(start: Callable
     assert ends == [1, 2, 3]
     wait_for(lambda: idle(server))
     server.complete(max_tokens=1)
+
+
+def assert_waits_without_an_event(server: Server) -> None:
+    """A chat stream that has no seat yet gets not even its role: load tools take the first event for a token."""
+    body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+    client = RawClient(server.port, "/v1/chat/completions", body)
+    assert client.read_until(b"\r\n\r\n").endswith(b"\r\n\r\n")
+    wait_for(lambda: server.metric("vllm:num_requests_waiting") == 1)
+    client.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        client.socket.recv(1)
+    client.close()
+    wait_for(lambda: server.metric("vllm:num_requests_waiting") == 0)
 
 
 def test_a_key_is_asked_for_and_priorities_need_their_policy(start: Callable[..., Server]) -> None:
@@ -125,7 +144,7 @@ def stream_in_background(server: Server, max_tokens: int, into: list[list[Any]])
 def test_sigterm_lets_streams_in_flight_end(start: Callable[..., Server]) -> None:
     server = start(*QUICK, "--set", "max_num_seqs=2", "--drain", "15s")
     got: list[list[Any]] = []
-    threads = [stream_in_background(server, 700, got) for _ in range(3)]
+    threads = [stream_in_background(server, 400, got) for _ in range(3)]
     wait_for(lambda: server.metric("vllm:num_requests_waiting") == 1)
     server.terminate()
     wait_for(lambda: server.http.get("/health").status_code == 503)

@@ -51,11 +51,52 @@ def test_a_stop_string_ends_it(demo: Server) -> None:
     assert answer(demo, stop="France is") == "The capital of "
 
 
-def test_biases_and_penalties_change_what_is_said(demo: Server) -> None:
+def test_biases_change_what_is_said(demo: Server) -> None:
     (paris,) = demo.post("/tokenize", prompt=" Paris").json()["tokens"]
-    assert "Paris" not in answer(demo, logit_bias={str(paris): -100})
+    assert "Paris" not in answer(demo, logit_bias={str(paris): -100}, max_tokens=8)
     assert answer(demo, logit_bias={str(paris): 100}, max_tokens=3) == " Paris" * 3
-    assert answer(demo, repetition_penalty=5.0) != answer(demo)
+
+
+def test_penalties_bear_on_each_token(demo: Server) -> None:
+    """An answer that repeats itself does so no more."""
+
+    def tokens(**fields: object) -> list[int]:
+        asked = {"prompt": "one one one one one one one", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
+        whole = demo.complete(model=NAME, **asked, return_token_ids=True, **fields)
+        return list(whole["choices"][0]["token_ids"])
+
+    assert len(set(tokens())) < 8 == len(set(tokens(presence_penalty=2, repetition_penalty=3)))
+
+
+def test_values_at_the_edge_of_what_is_allowed_harm_nobody(demo: Server) -> None:
+    edges: list[dict[str, object]] = [
+        {"temperature": 1e30, "top_k": 1 << 60},
+        {"temperature": 1e-30, "top_p": 1e-30},
+        {"repetition_penalty": 1e-30},
+        {"repetition_penalty": 100, "presence_penalty": 2, "frequency_penalty": -2},
+        {"min_p": 1, "logprobs": 20},
+        {"min_tokens": 3, "stop_token_ids": [0, 49_151]},
+        {"logit_bias": {str(token): -100 for token in range(2000)}},
+        {"seed": -(1 << 63)},
+    ]
+    for fields in edges:
+        whole = demo.complete(model=NAME, prompt="Once", max_tokens=3, **fields)
+        assert whole["usage"]["completion_tokens"] == 3, fields
+
+
+def test_an_echo_is_scored_by_the_model(demo: Server) -> None:
+    """What the model itself goes on with, greedily, has the logprobs that it had when it was said."""
+    asked = {"model": NAME, "temperature": 0, "logprobs": 1}
+    said = demo.complete(**asked, prompt="The capital of France is", max_tokens=4, return_token_ids=True)["choices"][0]
+    tokens = said["prompt_token_ids"] + said["token_ids"]
+    scored = demo.complete(**asked, prompt=tokens, max_tokens=0, echo=True)["choices"][0]["logprobs"]
+    assert scored["tokens"][-4:] == said["logprobs"]["tokens"] and scored["token_logprobs"][0] is None
+    assert scored["token_logprobs"][-4:] == pytest.approx(said["logprobs"]["token_logprobs"], abs=1e-3)
+    for token, own, top in zip(
+        *(scored[name][1:] for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True
+    ):
+        assert top[token] == own <= max(top.values()) and len(top) <= 2
+    assert any(len(top) == 2 for top in scored["top_logprobs"][1:])
 
 
 def test_a_seeded_answer_does_not_depend_on_its_neighbours(demo: Server) -> None:

@@ -26,6 +26,9 @@ class Kept:
         self.ends: list[End] = []
         self.came = asyncio.Event()
 
+    def prompt(self, scores: object) -> None:
+        raise AssertionError("nobody asked for scores of a prompt")
+
     def token(self, token: int, logprobs: object) -> None:
         self.tokens.append(token)
         self.came.set()

@@ -95,11 +95,50 @@ def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[st
     assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
 
 
+def test_the_run_itself_is_played_again_tick_by_tick(recorded: dict[str, Any]) -> None:
+    ticks = recorded["folder"] / "got.ticks.jsonl"
+    told = schedlab("replay", str(ticks))
+    assert told.returncode == 0, told.stderr
+    assert "5 requests ended" in told.stdout and "\nevery decision is as it was recorded" in told.stdout
+    assert "2 cache hits" in told.stdout
+
+
+@pytest.mark.parametrize("ends", ["killed", "full disk"])
+def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -> None:
+    path = tmp_path / "got.jsonl"
+    most_bytes = 1000 if ends == "full disk" else None
+    server = Server("--device", "sim", *QUICK, "--record", str(path), max_file_bytes=most_bytes)
+    try:
+        for number in range(30):
+            server.complete(prompt=[5] * (20 + number), max_tokens=2)
+        if ends == "killed":
+            wait_for(lambda: path.read_bytes().count(b"\n") == 30)
+        else:
+            wait_for(lambda: "--record" in server.errors())
+            server.complete(max_tokens=1)
+            server.terminate()
+            assert server.wait() == 2
+            wait_for(lambda: server.errors().count("No space left on device") == 3)
+    finally:
+        server.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert all(line.endswith(b"\n") for line in lines)
+    lengths = [json.loads(line)["prompt_tokens"] for line in lines]
+    assert lengths == list(range(20, 20 + len(lengths)))
+    assert len(lengths) == 30 if ends == "killed" else 0 < len(lengths) < 30
+    assert schedlab("replay", str(path), "--out", str(tmp_path / "out")).returncode == 0
+
+
 def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,9000,1\n0,5,2\n")
     told = schedlab("bench", server.url, str(trace), "--max-concurrency", "1")
     assert "1 finished (length), 1 error" in told.stdout and "1 requests failed: HTTP 400" in told.stdout
+
+
+def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None:
+    told = schedlab("serve", "--port", str(server.port))
+    assert told.returncode == 2 and f"--port {server.port}" in told.stderr and "in use" in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -113,6 +152,18 @@ def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
         (("serve", "--device", "sim", "--set", "no=1"), "no"),
         (("serve", "--device", "sim", "--record", "x.csv"), "must end in .jsonl"),
         (("serve", "--device", "sim", "--host", "203.0.113.9"), "choose another address"),
+        (("serve", "--device", "sim", "--host", "no.such.host.invalid"), "choose another address"),
+        (("serve", "--device", "sim", "--port", "70000"), "--port is 70000"),
+        (("serve", "--device", "sim", "--served_model_name", "m", "--max_queue", "-1"), "--max-queue is -1"),
+        (("serve", "--max-num-seqs", "4"), "write --set max_num_seqs=VALUE"),
+        (
+            (
+                "serve",
+                "--gpu_memory_utilization=0.9",
+            ),
+            "write --memory-percent N",
+        ),
+        (("serve", "--speculative-config", "{}"), "No such option: --speculative-config"),
     ],
 )
 def test_bad_flags_are_one_line_and_code_2(arguments: tuple[str, ...], message: str) -> None:
