@@ -198,7 +198,8 @@ async def _chat_prompt(messages: Sequence[Message], service: Service) -> list[in
     service.check_length(size, "messages")
     chat = [message.model_dump() for message in messages]
     try:
-        return await _aside(size, lambda: service.tokenizer.chat_prompt(chat))
+        # A template may take seconds, whatever the chat's size.
+        return await asyncio.to_thread(service.tokenizer.chat_prompt, chat)
     except UsageError as error:
         raise bad("messages", str(error)) from None
 
