@@ -75,6 +75,8 @@ def _cheapest(core: Scheduler, row: Sequence, roomy: list[Tier], image_bytes: in
     costs_ns[None] = device.prefill_ns(step_tokens) * own_tokens // step_tokens
     for tier in roomy:
         rest_ns = sum(device.copy_ns(kind, image_bytes) for kind in _REST[tier])
-        costs_ns[tier] = device.copy_ns(CopyKind.DEVICE_TO_HOST, image_bytes) + rest_ns * len(table) // pool.total_blocks
+        costs_ns[tier] = (
+            device.copy_ns(CopyKind.DEVICE_TO_HOST, image_bytes) + rest_ns * len(table) // pool.total_blocks
+        )
     least_ns = min(costs_ns.values())
     return tuple(way for way, cost_ns in costs_ns.items() if cost_ns == least_ns)
