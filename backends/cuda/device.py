@@ -12,6 +12,7 @@ from torch import Tensor
 from backends.cuda.copies import CopyEngine, CopyTicket
 from backends.cuda.graphs import CudaRecorder, DecodeGraphs, Recorder
 from backends.cuda.histories import Histories
+from backends.cuda.host_memory import want_huge_pages
 from backends.cuda.model import Model
 from backends.cuda.packing import PackedStep, Packer
 from backends.cuda.prompt_scores import prompt_logprobs
@@ -72,9 +73,8 @@ class CudaDevice:
         _refuse(config, model)
         spec, block_size, device = model.spec, config.block_size, model.device
         self.model = model
-        self.kv = torch.empty(
-            (spec.layers, 2, num_blocks, block_size, spec.kv_heads, spec.head_dim), dtype=model.dtype, device=device
-        )
+        shape = (spec.layers, 2, num_blocks, block_size, spec.kv_heads, spec.head_dim)
+        self.kv = want_huge_pages(torch.empty(shape, dtype=model.dtype, device=device))
         block_bytes = block_size * spec.kv_bytes_per_token(model.dtype.itemsize)
         self.facts = DeviceFacts(f"{device.type} {spec.name}", num_blocks, block_bytes=block_bytes)
         # No sequence is longer than the pool, whatever the model could do.

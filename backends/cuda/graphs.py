@@ -68,11 +68,14 @@ class DecodeGraphs:
         self._model, self._kv = model, kv
         self._sizes = padded_sizes(most_rows)
         largest = self._sizes[-1]
+        token_ids, positions, slots = torch.zeros(3, largest, dtype=torch.int64, device=kv.device)
         self._inputs = StepInputs(
-            *(torch.zeros(largest, dtype=torch.int64, device=kv.device) for _ in range(3)),
+            token_ids,
+            positions,
+            slots,
             chunks=(),
             block_tables=torch.zeros(largest, most_blocks, dtype=torch.int64, device=kv.device),
-            lengths=torch.ones(largest, dtype=torch.int64, device=kv.device),
+            lengths=torch.ones_like(positions),
             longest=most_blocks * kv.shape[3],
             sampled=torch.arange(largest, device=kv.device),
         )
