@@ -112,8 +112,9 @@ def _is_locked(lock: int) -> bool:
 
 def _convert_aside(path: Path, folder: Path, identity: str) -> None:
     """Whoever looks finds a whole folder or none. What an interrupted conversion left is thrown away."""
+    for left in folder.parent.glob("*.part"):
+        shutil.rmtree(left, ignore_errors=True)
     aside = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
     try:
         _write_folder(path, aside)

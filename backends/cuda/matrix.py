@@ -46,7 +46,7 @@ class Matrix:
 
     def _by_panels(self, x: Tensor) -> Tensor:
         products = torch.bmm(x.expand(len(self.panels), *x.shape), self.panels)
-        return products.transpose(0, 1).flatten(1)[:, : self.outputs]
+        return products.transpose(0, 1).flatten(1)[:, : self.outputs].contiguous()
 
 
 def _panels(weight: Tensor) -> Tensor:

@@ -92,7 +92,7 @@ class Model:
             experts = self.spec.experts
             assert experts is not None
             weights, chosen = moe.route(mlp.router(hidden), experts.experts_per_token, renormalise=experts.renormalise)
-            return moe.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
+            return self.operations.expert_mlp(hidden, weights, chosen, mlp.gate_up, mlp.down)
         return mlp.down(self._activation(mlp.gate_up(hidden)))
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from backends.cuda.step_inputs import StepInputs
-from kernels import activation, attention, blocks, norm, rotary, sampling
+from kernels import activation, attention, blocks, moe, norm, rotary, sampling
 
 
 class StepAttention(Protocol):
@@ -48,6 +48,8 @@ class Operations(Protocol):
         eps: float,
     ) -> Tensor: ...
 
+    def expert_mlp(self, x: Tensor, weights: Tensor, experts: Tensor, gate_up: Tensor, down: Tensor) -> Tensor: ...
+
     def attention(self, inputs: StepInputs, block_size: int) -> StepAttention: ...
 
     def sample(
@@ -67,6 +69,7 @@ class ReferenceOperations:
     silu_mul = staticmethod(activation.silu_mul)
     gelu_tanh_mul = staticmethod(activation.gelu_tanh_mul)
     rotate_and_write = staticmethod(rotary.rotate_and_write)
+    expert_mlp = staticmethod(moe.expert_mlp)
     sample = staticmethod(sampling.sample)
     gather_blocks = staticmethod(blocks.gather_blocks)
     scatter_blocks = staticmethod(blocks.scatter_blocks)

@@ -11,6 +11,7 @@ from kernels import (
     activation_triton,
     blocks_triton,
     decode_triton,
+    moe_triton,
     norm_triton,
     prefill_triton,
     rotary_triton,
@@ -26,6 +27,7 @@ class TritonOperations:
     silu_mul = staticmethod(activation_triton.silu_mul)
     gelu_tanh_mul = staticmethod(activation_triton.gelu_tanh_mul)
     rotate_and_write = staticmethod(rotary_triton.rotate_and_write)
+    expert_mlp = staticmethod(moe_triton.expert_mlp)
     sample = staticmethod(sampling_triton.sample)
     gather_blocks = staticmethod(blocks_triton.gather_blocks)
     scatter_blocks = staticmethod(blocks_triton.scatter_blocks)

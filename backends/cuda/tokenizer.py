@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,16 @@ from schedlab.errors import UsageError
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581"
+_TRIAL_PATIENCE_S = 120.0
+_TRIAL = """
+import sys
+from tokenizers import Tokenizer
+try:
+    Tokenizer.from_file(sys.argv[1]).encode("A text: 1\\n")
+except Exception as error:
+    print(error)
+    sys.exit(1)
+"""
 _WORDS = ("bos_token", "eos_token", "pad_token", "unk_token")
 # Bytes that byte-level BPE writes as themselves; the others are letters from 256 on, in order (GPT-2's published map).
 _PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
@@ -33,10 +45,8 @@ class ModelTokenizer:
         if not path.exists():
             raise UsageError(f"{path}: does not exist; a server needs the model's tokenizer.json")
         described = read_object(path)
-        try:
-            self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:
-            raise UsageError(f"{path}: is no tokenizer: {error}") from None
+        _try(path)
+        self._tokenizer = Tokenizer.from_file(str(path))
         self.vocab = vocab
         added = described.get("added_tokens", [])
         # Added words may lie beyond the model's embedding: text models of a multi-modal family have such.
@@ -68,6 +78,22 @@ class ModelTokenizer:
         if self._template is None:
             raise UsageError("the model has no chat template; use /v1/completions")
         return self.encode(self._template.render(messages), add_special_tokens=False)
+
+
+def _try(path: Path) -> None:
+    """Use it in another process first: at some damaged files the library ends the process that reads them.
+
+    Raises UsageError where it fails.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _TRIAL, str(path)], capture_output=True, timeout=_TRIAL_PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{path}: is no tokenizer: it cannot be read within {_TRIAL_PATIENCE_S:g} s") from None
+    if done.returncode:
+        said = done.stdout.decode(errors="replace").strip()
+        raise UsageError(f"{path}: is no tokenizer: {said or 'the library that reads it breaks down'}")
 
 
 def _bytes_of_tokens(tokenizer: Tokenizer, described: Mapping[str, Any]) -> dict[int, bytes]:

@@ -15,6 +15,8 @@ from kernels import (
     blocks,
     blocks_triton,
     decode_triton,
+    moe,
+    moe_triton,
     norm,
     norm_triton,
     prefill_triton,
@@ -33,11 +35,6 @@ SHAPES = [(4, 2, 64), (6, 2, 80), (9, 3, 96), (5, 5, 128), (2, 1, 256)]
 # The interpreter takes half a second for a row that is sampled.
 ROWS = 8 if DEVICE.type == "cuda" else 4
 VARIANTS = [(None, None), (5, None), (None, 3.0), (70, 2.0)]
-
-
-def halves() -> list[torch.dtype]:
-    """The half-precision types whose products can be tested here."""
-    return DTYPES[1:] if DEVICE.type == "cuda" else DTYPES[2:]
 
 
 def near(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -101,9 +98,8 @@ def test_decode_attention(
     check_decode([1, 17, 150], 16, heads, kv_heads, size, torch.float32, window, soft_cap)
 
 
-@pytest.mark.parametrize("dtype", halves())
+@pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_decode_attention_in_half_precision(dtype: torch.dtype) -> None:
-    """The interpreter multiplies bfloat16 matrices as integers, so without a GPU there is only float16."""
     check_decode([1, 40], 16, 6, 2, 64, dtype, None, None)
 
 
@@ -142,7 +138,7 @@ def test_prefill_attention(heads: int, kv_heads: int, size: int, window: int | N
     check_prefill([70, 90, 33], [70, 5, 1], 16, heads, kv_heads, size, torch.float32, window, soft_cap)
 
 
-@pytest.mark.parametrize("dtype", halves())
+@pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_prefill_attention_in_half_precision(dtype: torch.dtype) -> None:
     check_prefill([20, 40], [20, 9], 8, 6, 2, 64, dtype, None, None)
 
@@ -173,6 +169,25 @@ def check_prefill(
         prefill_triton.prefill_attention(queries, keys, values, tiles, **options),
         attention.prefill_attention(queries, keys, values, contexts, **options),
     )
+
+
+@pytest.mark.parametrize(
+    ("num_experts", "per_token", "tokens", "hidden", "width", "dtype"),
+    [
+        (5, 2, 7, 48, 40, torch.float32),
+        (3, 1, 1, 70, 33, torch.float32),
+        (2, 2, 90, 16, 24, torch.float32),
+        *[(4, 3, 9, 64, 16, dtype) for dtype in DTYPES[1:]],
+    ],
+)
+def test_experts(num_experts: int, per_token: int, tokens: int, hidden: int, width: int, dtype: torch.dtype) -> None:
+    """Few pairs, a single one, several tiles of an expert; nobody chooses the last expert but where all do."""
+    x, logits = some(tokens, hidden, dtype=dtype), some(tokens, num_experts)
+    logits[:, -1] -= 100
+    gate_up = some(num_experts, 2 * width, hidden, dtype=dtype) / hidden**0.5
+    down = some(num_experts, hidden, width, dtype=dtype) / width**0.5
+    weights, chosen = moe.route(logits, per_token, renormalise=True)
+    near(moe_triton.expert_mlp(x, weights, chosen, gate_up, down), moe.expert_mlp(x, weights, chosen, gate_up, down))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -19,7 +19,7 @@ from tests.models.tiny import saved
 PROMPTS = [list(range(2, 7)), list(range(20, 34))]
 
 
-@pytest.mark.parametrize("case", ["qwen3", "gemma2"])
+@pytest.mark.parametrize("case", ["qwen3", "gemma2", "qwen3-moe"])
 def test_both_kinds_of_kernels_agree(case: str, tmp_path: Path) -> None:
     """Chunks, mixed steps and decodes; norms of heads, windows and soft caps."""
     loaded = load(saved(case, tmp_path))

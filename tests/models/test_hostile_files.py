@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from backends.cuda.gguf_tokenizer import tokenizer_of
 from schedlab.serve import server
 from tests.models.gguf_files import Kind, byte_level, write_gguf
+from tests.models.test_gguf_tokenizer import sentence_piece
 from tests.models.tiny import saved
 from tests.unit.replay_helpers import schedlab
 
@@ -195,6 +196,21 @@ def test_a_tokenizer_that_is_absent_or_of_another_model(folder: Path, refused: R
     assert "tokenizer.json: is no tokenizer" in refused(folder)
     (folder / "tokenizer.json").unlink()
     assert f"{folder / 'tokenizer.json'}: does not exist" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("fields", "part", "changes"),
+    [
+        (sentence_piece(), "model", {"continuing_subword_prefix": "x"}),
+        (byte_level(pre="llama-bpe"), "post_processor", {"special_tokens": {}}),
+    ],
+)
+def test_a_tokenizer_at_which_its_library_breaks_down(
+    folder: Path, refused: Refused, fields: dict[str, Any], part: str, changes: dict[str, Any]
+) -> None:
+    tokenizer_of(fields, "").save(str(folder / "tokenizer.json"))
+    rewrite(folder / "tokenizer.json", lambda values: values[part].update(changes))
+    assert f"{folder / 'tokenizer.json'}: is no tokenizer" in refused(folder)
 
 
 @pytest.mark.parametrize("ends", ["x", [1, "x"], -1, 1.5, True, {"a": 1}])
