@@ -14,14 +14,16 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
+from experiments.memory_bound import bounded_memory
 from experiments.values import duration_ns
+from reports.files import replace_file
 from schedlab.errors import UsageError
-from schedlab.invariants import laws
 from schedlab.policies.registry import find_policy
-from schedlab.testing.actions import Stage, play
+from schedlab.testing.actions import Script, Stage, play
 from schedlab.testing.coverage import DECISIONS, MOVES
-from schedlab.testing.laws import TESTING_LAWS
+from schedlab.testing.judged import judged
 from schedlab.testing.script_file import dumps, read
 from schedlab.testing.ticks import Ticks
 
@@ -37,8 +39,12 @@ class Shower(Protocol):
 
 DEFAULT_EXAMPLES = 1000
 MOST_EXAMPLES = 10_000_000
+# Laws that were judged fewer times are named in a certificate.
+SELDOM = 10
 SECONDS_BETWEEN_LINES = 5.0
 NS_PER_S = 1_000_000_000
+# A policy that piles up without end is told so before it takes the machine's memory. A check itself needs 0.1 GiB.
+MOST_BYTES = 2 << 30
 
 
 def check_on_terminal(name: str, examples: int | None, time: str | None, seed: int, out: Path | None) -> bool:
@@ -55,18 +61,22 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
         raise UsageError(f"--seed is {seed}; give 0 or more")
     time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
     policy = find_policy(name)
+    path = out or Path(f"FAIL-{_plain(policy.name)}.json")
+    _need_place(path)
     _need_hypothesis()
     from schedlab.testing.check import check_policy
 
     total = None if time_s is not None else examples or DEFAULT_EXAMPLES
-    with _progress(total, time_s) as show:
+    with _progress(total, time_s) as show, bounded_memory(MOST_BYTES):
         report = check_policy(policy, examples=total, time_s=time_s, seed_of=seed, show=show)
     console = Console(highlight=False, soft_wrap=True)
     if report.error is None:
         _print_certificate(console, name, report)
-        return True
-    _print_failure(console, name, report, out or Path(f"FAIL-{_plain(policy.name)}.json"))
-    return False
+    else:
+        _print_failure(console, name, report, path)
+    # Not to standard output, which is the same whenever the seed is.
+    print(f"check: {report.tally.num_examples:,} examples in {report.wall_s:.1f} s", file=sys.stderr)
+    return report.error is None
 
 
 def replay_script(path: Path, *, check: bool) -> None:
@@ -85,11 +95,19 @@ def replay_script(path: Path, *, check: bool) -> None:
         ticks.append(Ticks(stage.core))
 
     try:
-        play(script, watch=watch)
+        with bounded_memory(MOST_BYTES):
+            play(script, watch=watch)
     finally:
         if ticks:
             _print_ticks(Console(highlight=False), ticks[0])
     print("every law holds: the policy is mended, or no longer the one that was checked")
+
+
+def _need_place(path: Path) -> None:
+    """Where a failure can be saved, known before hours of search."""
+    if path.is_dir() or not path.parent.is_dir():
+        problem = "a folder" if path.is_dir() else "its folder does not exist"
+        raise UsageError(f"--out {path}: {problem}; name a file that can be written")
 
 
 def _need_hypothesis() -> None:
@@ -100,13 +118,16 @@ def _need_hypothesis() -> None:
 def _print_certificate(console: Console, name: str, report: Report) -> None:
     from schedlab.testing.check import versions
 
-    tally, every = report.tally, len(laws()) + len(TESTING_LAWS)
+    tally, laws = report.tally, judged(report.tally.coverage)
+    never = [one for one in laws if not one.times]
+    seldom = [one for one in laws if 0 < one.times < SELDOM]
     moves = sum(tally.coverage.moves[move] > 0 for move in MOVES)
     decisions = sum(tally.coverage.decisions[decision] > 0 for decision in DECISIONS)
-    policy = find_policy(name)
     rows = {
         "policy": name,
-        "laws held": f"{every - policy.may_starve}{', waiting has no bound (may_starve)' if policy.may_starve else ''}",
+        "laws held": str(len(laws) - len(never)),
+        f"judged < {SELDOM} times": ", ".join(f"{one.law.name} {one.times}" for one in seldom) or "none",
+        "never judged": "; ".join(f"{one.law.name} (needs {one.lacks})" for one in never) or "none",
         "examples": f"{tally.num_examples:,}",
         "actions": f"{tally.num_rules:,}",
         "ticks": f"{tally.num_ticks:,}",
@@ -116,7 +137,6 @@ def _print_certificate(console: Console, name: str, report: Report) -> None:
         "not reached": ", ".join(tally.coverage.missing) or "nothing",
         "seed": str(report.seed),
         "versions": ", ".join(f"{package} {number}" for package, number in versions().items()),
-        "time": f"{report.wall_s:.1f} s",
     }
     table = Table("no law broke", "", show_header=True, box=None)
     for title, value in rows.items():
@@ -128,18 +148,38 @@ def _print_failure(console: Console, name: str, report: Report, path: Path) -> N
     error, script = report.error, report.script
     assert error is not None and script is not None
     law = error.law.name if error.law is not None else ""
-    console.print(f"a law broke: {error}", markup=False)
     text = dumps(script, name, law)
-    path.write_text(text, "utf-8")
+    # Before anything is printed, which may fail too.
+    unsaved = _save(text, path)
+    console.print(f"a law broke: {error}", markup=False)
+    for note in getattr(error, "__notes__", ()):
+        console.print(note, markup=False)
     tally = report.tally
     console.print(
-        f"found and made smaller in {tally.num_examples:,} examples, {report.wall_s:.1f} s; seed {report.seed}; "
-        f"{len(script.actions)} actions are left",
+        f"found and made smaller in {tally.num_examples:,} examples; seed {report.seed}; {_what_is_left(script)}",
         markup=False,
     )
-    console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
+    if unsaved:
+        console.print(f"not saved: {unsaved}. What belongs there is in the test below\n", markup=False)
+    else:
+        console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
     console.print("a regression test:\n", markup=False)
     console.print(_test_of(name, law, text), markup=False)
+
+
+def _save(text: str, path: Path) -> str:
+    """Why it could not be saved; empty if it was."""
+    try:
+        replace_file(path, text.encode())
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _what_is_left(script: Script) -> str:
+    """Of an example that was made smaller."""
+    num_sessions = len(script.world.sessions)
+    return f"{num_sessions} sessions are left" if num_sessions else f"{len(script.actions)} actions are left"
 
 
 def _test_of(name: str, law: str, text: str) -> str:
@@ -155,7 +195,9 @@ def _test_of(name: str, law: str, text: str) -> str:
 def _print_ticks(console: Console, ticks: Ticks) -> None:
     table = Table("tick", "ns", "what happened", "who holds what: computed/known [blocks]", "free")
     for row in ticks.finish():
-        table.add_row(str(row.number), f"{row.now_ns:,}", row.happened, row.holders, str(row.free_blocks))
+        # As text: what stands in brackets is no markup.
+        cells = str(row.number), f"{row.now_ns:,}", row.happened, row.holders, str(row.free_blocks)
+        table.add_row(*map(Text, cells))
     console.print(table)
 
 

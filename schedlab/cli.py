@@ -210,7 +210,11 @@ def check(
     """Try to make a policy break a law; on failure, save and print the smallest example that was found."""
     from experiments.check_command import check_on_terminal
 
-    if not check_on_terminal(policy, examples, time, seed, out):
+    try:
+        held = check_on_terminal(policy, examples, time, seed, out)
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+    if not held:
         raise typer.Exit(DEFECT_EXIT)
 
 
@@ -400,7 +404,8 @@ def _run() -> int:
     except FlagError as error:
         return _complain(_explained(error))
     except InvariantViolation as error:
-        return _complain(f"a law of the run does not hold: {error}", DEFECT_EXIT)
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        return _complain(f"a law of the run does not hold: {error}{notes}", DEFECT_EXIT)
     except SchedlabError as error:
         return _complain(str(error))
     except (typer.Abort, KeyboardInterrupt):

@@ -127,9 +127,9 @@ def _refuse(flags: Mapping[str, Any], why: str) -> None:
 
 
 def _service(served: Served, options: ServeOptions) -> Any:
+    from schedlab.serve.checks import Limits
     from schedlab.serve.engine import Engine
     from schedlab.serve.metrics import ServerMetrics
-    from schedlab.serve.params import Limits
     from schedlab.serve.service import Service
 
     core = served.core

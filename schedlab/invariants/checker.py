@@ -27,6 +27,7 @@ from schedlab.invariants import events as told
 from schedlab.invariants.chain import Chain
 from schedlab.invariants.choices import (
     OVERTAKEN,
+    Need,
     check_admission,
     check_immunity,
     check_outputs_kept,
@@ -38,8 +39,9 @@ from schedlab.invariants.choices import (
 )
 from schedlab.invariants.ends import TIMES, check_end, note_unpublished
 from schedlab.invariants.last import nothing_is_left
+from schedlab.invariants.left import leaves_what_it_has
 from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
-from schedlab.invariants.pieces import pieces_end_for_a_reason
+from schedlab.invariants.pieces import Launch, pieces_end_for_a_reason
 from schedlab.invariants.room import Room
 from schedlab.invariants.sliding import windows_keep_their_share
 from schedlab.invariants.state import check, check_moment, sweep
@@ -84,7 +86,7 @@ class Checker:
         self._ticks_since_audit = 0
         self._evicted_in_plan: list[Sequence] = []
         # The lane of the step in flight, and the rows as it was asked for.
-        self._launched = Lane.ALL, 0
+        self._launched = Launch(Lane.ALL, 0, is_idle=False)
         self._is_launching = False
         # Iterations of the decode batch so far, and its rows.
         self._iterations = 0
@@ -149,11 +151,15 @@ class Checker:
         track = self._leave(event.now_ns, event.sequence)
         track.preemptions += 1
         self._evicted_in_plan.append(event.sequence)
+        if event.reason in ("decode", "prefill", "priority"):
+            leaves_what_it_has(self._core, event.sequence, track.computed(self._iterations))
         check_outputs_kept(event, track.outputs(self._iterations))
         need = need_of(self._core, event)
         if need is not None:
             check_victim(self._core, event.sequence, need)
         self._room.gives_way(self._core, event.sequence, to_somebody=need is not None)
+        if need is Need.TOKENS:
+            self._room.gave_blocks(self._core, event.sequence, event.freed_blocks)
         who_makes_way_is_swapped_out(self._core, event)
         track.restart()
 
@@ -166,13 +172,17 @@ class Checker:
         self._start(track, event.sequence)
 
     def on_swapped_out(self, event: SwappedOut) -> None:
-        self._leave(event.now_ns, event.sequence).swaps += 1
+        track = self._leave(event.now_ns, event.sequence)
+        track.swaps += 1
+        track.is_away = True
         self._evicted_in_plan.append(event.sequence)
         told.check_image(event)
         need = need_of_swap(self._core, in_plan=self._room.is_planning, in_launch=self._is_launching)
         if need is not None:
             check_victim(self._core, event.sequence, need)
         self._room.gives_way(self._core, event.sequence, to_somebody=True)
+        if need is Need.TOKENS:
+            self._room.gave_blocks(self._core, event.sequence, event.num_blocks)
 
     def on_restoring(self, event: Restoring) -> None:
         self._follow(event.now_ns, event.sequence)
@@ -184,6 +194,7 @@ class Checker:
         self._phases.moved = True
         told.check_restored(event.sequence, track, self._iterations)
         check_immunity(self._core, event.sequence)
+        track.is_away = False
 
     def on_step_done(self, event: StepDone) -> None:
         core, tracks = self._core, self._tracks
@@ -191,9 +202,9 @@ class Checker:
         self._phases.moved = True
         chunks = event.chunks
         is_first_chunk = len(chunks) == 1 and not event.decode_rows and not self._track(chunks[0].sequence).chunks
-        check_step(core, event, is_first_chunk=is_first_chunk)
+        check_step(core, event, is_first_chunk=is_first_chunk, is_unlimited=self._launched.is_idle)
         if chunks:
-            pieces_end_for_a_reason(core, event, *self._launched)
+            pieces_end_for_a_reason(core, event, self._launched)
         for chunk in chunks:
             tracks[chunk.sequence].compute(chunk, core.device.now_ns())
             self.prefill_tokens += chunk.num_tokens
@@ -215,6 +226,8 @@ class Checker:
         track = self._leave(event.now_ns, sequence)
         if self._phases.returned and event.reason in (FinishReason.STOP, FinishReason.LENGTH) and not self._is_over:
             raise RETIRE_FIRST.broken(f"{sequence} ends after another has returned", sequence.request_id)
+        if event.reason is not FinishReason.ERROR and not track.is_away:
+            leaves_what_it_has(self._core, sequence, track.computed(self._iterations))
         self._phases.moved = True
         del self._tracks[sequence]
         self.num_finished += 1
@@ -262,13 +275,13 @@ class Checker:
 
     def _before_launch(self, lane: Lane) -> None:
         self._phases.launch(self._core)
-        self._launched = lane, len(self._core.batch.rows)
+        self._launched = Launch.of(self._core, lane)
         self._is_launching = True
         self._withheld.before_launch(self._core, lane)
 
     def _after_launch(self) -> None:
         self._is_launching = False
-        self._withheld.after_launch(self._core, self._launched[1])
+        self._withheld.after_launch(self._core, self._launched.lane, self._launched.num_rows)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""

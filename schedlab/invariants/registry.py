@@ -11,6 +11,7 @@ from schedlab.invariants import (
     ends,
     events,
     last,
+    left,
     moment,
     owners,
     phases,
@@ -48,6 +49,7 @@ _MODULES = (
     ends,
     phases,
     last,
+    left,
     contents,
 )
 

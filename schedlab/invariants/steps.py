@@ -88,10 +88,10 @@ def lanes_are_as_configured(config: SchedulerConfig, event: StepDone) -> None:
         raise LANES.broken(f"{event.decode_rows} rows and {len(event.chunks)} chunks, no fusion")
 
 
-def chunk_has_its_shape(config: SchedulerConfig, chunk: Chunk, event: StepDone) -> None:
-    alone = len(event.chunks) == 1 and not event.decode_rows
+def chunk_has_its_shape(config: SchedulerConfig, chunk: Chunk, *, is_unlimited: bool) -> None:
+    """`is_unlimited`: it is the first of a newcomer that has the device for itself."""
     request_id, size = chunk.sequence.request_id, config.block_size
-    if config.max_prefill_tokens and not alone and chunk.num_tokens > config.max_prefill_tokens:
+    if config.max_prefill_tokens and not is_unlimited and chunk.num_tokens > config.max_prefill_tokens:
         raise SHAPE.broken(f"{chunk} exceeds {config.max_prefill_tokens} tokens", request_id)
     # The first piece of a sequence begins at 0, or behind the whole blocks that a prefix cache gave it.
     first = chunk.start - chunk.start % size if config.prefix_cache else 0
@@ -136,7 +136,7 @@ def blocks_hold_what_was_written(sequence: Sequence, length: int, size: int) -> 
         )
 
 
-def check_step(core: Scheduler, event: StepDone, *, is_first_chunk: bool) -> None:
+def check_step(core: Scheduler, event: StepDone, *, is_first_chunk: bool, is_unlimited: bool) -> None:
     """Check the laws of the step that has just ended, but for its rows. O(chunks)."""
     step_is_within_budgets(core.config, event)
     rows_are_the_batch(event)
@@ -145,5 +145,5 @@ def check_step(core: Scheduler, event: StepDone, *, is_first_chunk: bool) -> Non
     lanes_are_as_configured(core.config, event)
     the_oldest_prefill_goes_on_first(core, event, is_first_chunk=is_first_chunk)
     for chunk in event.chunks:
-        chunk_has_its_shape(core.config, chunk, event)
+        chunk_has_its_shape(core.config, chunk, is_unlimited=is_unlimited)
         blocks_hold_what_was_written(chunk.sequence, chunk.start + chunk.num_tokens, core.config.block_size)

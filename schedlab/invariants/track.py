@@ -83,6 +83,7 @@ class Track:
         "first_cached",
         "first_token_ns",
         "furthest",
+        "is_away",
         "joined",
         "last_token_ns",
         "passed",
@@ -116,6 +117,8 @@ class Track:
         self.admitted_ns = self.first_token_ns = self.last_token_ns = NOT_YET
         self.sampled = False
         self.failed = False
+        # Is what it has computed in an image only?
+        self.is_away = False
         # Blocks that nobody may find, of a request that will end with an error.
         self.unpublished: list[int] = []
         self.window: tuple[Window, int, int, int] | None = None
@@ -189,6 +192,7 @@ class Track:
 
     def restart(self) -> None:
         """The sequence was preempted: nothing of it is computed any more."""
+        self.is_away = False
         self._computed = 0
 
     def check_totals(self, sequence: Sequence) -> None:

@@ -34,6 +34,13 @@ GOES_ON = Law(
     numbers=(29, 40),
     scenarios=(4,),
 )
+ROWS_GO_ON = Law(
+    "rows_go_on",
+    "A step for rows is of all of them, unless they wait for blocks that only the end of a copy will free.",
+    When.EVENT,
+    numbers=(35, 40),
+    scenarios=(4,),
+)
 RETURNS = Law(
     "who_could_return_returns",
     "After a tick the first of the preempted waits only for want of a seat or blocks, or for one that ranks before it; "
@@ -67,8 +74,12 @@ class Withheld:
         if lane in (Lane.CONTINUE, Lane.CONTINUE_DECODE, Lane.ALL):
             self._oldest = next((one for one in core.prefilling if one not in core.ending), None)
 
-    def after_launch(self, core: Scheduler, rows_at_launch: int) -> None:
+    def after_launch(self, core: Scheduler, lane: Lane, rows_at_launch: int) -> None:
+        """Check that the step is of whom it should be of."""
         step, oldest = core.in_flight, self._oldest
+        is_for_rows = lane in (Lane.DECODE, Lane.CONTINUE_DECODE, Lane.ALL)
+        if is_for_rows and core.batch.rows and (step is None or step.decode is None) and not _rows_need_blocks(core):
+            raise ROWS_GO_ON.broken(f"{len(core.batch.rows)} rows wait in lane {lane}")
         chunks = step.chunks if step is not None else ()
         self._served.update(chunk.sequence for chunk in chunks)
         if oldest is None or oldest.state is not State.PREFILLING or oldest in self._served:

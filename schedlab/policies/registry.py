@@ -45,7 +45,7 @@ def _policy(name: str, place: str, loaded: Callable[[], Any]) -> type[Policy]:
         found = loaded()
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"policy {name!r}: {place} cannot be loaded ({_told(error)}); mend it") from error
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise UsageError(f"policy {name!r}: {place} is no subclass of schedlab.policies.base.Policy")
@@ -103,7 +103,7 @@ def _made(policy_class: type[Policy], name: str, config: SchedulerConfig, parame
     return policy
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

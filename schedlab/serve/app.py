@@ -15,19 +15,11 @@ from starlette.exceptions import HTTPException
 from schedlab.errors import UsageError
 from schedlab.serve.answer import Answer
 from schedlab.serve.bodies import read_body
+from schedlab.serve.checks import check, logprobs_of, unknown_fields
 from schedlab.serve.choice import Choice
 from schedlab.serve.engine import SHUTTING_DOWN
 from schedlab.serve.errors import ApiError, bad
-from schedlab.serve.params import (
-    Stamp,
-    Wanted,
-    apply_headers,
-    check,
-    logprobs_of,
-    prompts_of,
-    unknown_fields,
-    wanted_of,
-)
+from schedlab.serve.params import Stamp, Wanted, apply_headers, prompts_of, wanted_of
 from schedlab.serve.progress import Progress
 from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
 from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, Message, TokenizeBody
@@ -206,7 +198,8 @@ async def _chat_prompt(messages: Sequence[Message], service: Service) -> list[in
     service.check_length(size, "messages")
     chat = [message.model_dump() for message in messages]
     try:
-        return await _aside(size, lambda: service.tokenizer.chat_prompt(chat))
+        # A template may take seconds, whatever the chat's size.
+        return await asyncio.to_thread(service.tokenizer.chat_prompt, chat)
     except UsageError as error:
         raise bad("messages", str(error)) from None
 

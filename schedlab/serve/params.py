@@ -1,61 +1,26 @@
-"""From a request's body to the scheduler's requests, everything checked before anything is handed in."""
+"""From a checked body to the scheduler's requests, all of them before any is handed in."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from typing import Any, NamedTuple
 
-from schedlab.config import SchedulerConfig
 from schedlab.errors import UsageError
-from schedlab.memory.blocks import blocks_for
 from schedlab.request import Prompt, Request, SamplingParams
+from schedlab.serve.checks import Limits, check_prompt, logprobs_of, max_tokens_of, stops_of, truncated
 from schedlab.serve.errors import bad
-from schedlab.serve.schema import NAME, Body, ChatBody, CompletionBody
+from schedlab.serve.schema import NAME, Body, CompletionBody
 from schedlab.serve.text import StopRule, TextStops
 from schedlab.serve.tokenizer import Tokenizer
 
-_DEFAULT_COMPLETION_TOKENS = 16
-_MOST_STOPS, _LONGEST_STOP, _MOST_STOP_TOKENS = 16, 1024, 128
 _MOST_REQUESTS = 1024
 _LARGEST_BIAS = 100
 _SEED_BITS = 63
 _NAME, _PRIORITY = re.compile(NAME), re.compile("-?[0-9]{1,9}")
 _NS_PER_MS = 1_000_000
-# Fields that clients send and this server does not serve; a value that changes nothing is let through.
-_NOT_SERVED: dict[str, tuple[Any, ...]] = {
-    "suffix": (None, ""),
-    "best_of": (None, 1),
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "functions": (None, []),
-    "response_format": (None, {"type": "text"}),
-    "allowed_token_ids": (None,),
-    "bad_words": (None, []),
-    "kv_transfer_params": (None,),
-    "prompt_embeds": (None,),
-    "use_beam_search": (None, False),
-}
-_HARMLESS = ("service_tier", "store", "metadata", "parallel_tool_calls", "spaces_between_special_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What this server admits.
-
-    Attributes:
-        has_priorities: the policy heeds them; otherwise a priority is refused.
-        num_blocks: blocks of the pool.
-    """
-
-    model: str
-    config: SchedulerConfig
-    num_blocks: int
-    max_logprobs: int
-    has_priorities: bool
 
 
 class Wanted(NamedTuple):
@@ -73,18 +38,6 @@ class Stamp(NamedTuple):
     random: Random
 
 
-def unknown_fields(body: Body) -> list[str]:
-    """Fields that nobody reads, after those that are refused.
-
-    Raises ApiError for a field that has a meaning which is not served.
-    """
-    extra = body.model_extra or {}
-    for name, value in extra.items():
-        if name in _NOT_SERVED and value not in _NOT_SERVED[name]:
-            raise bad(name, f"{name} is not served here; leave it out")
-    return [name for name in extra if name not in _NOT_SERVED and name not in _HARMLESS]
-
-
 def apply_headers(body: Body, headers: Mapping[str, str]) -> None:
     """Two fields may come as headers: a request's name, and a priority that whoever stands in between decides.
 
@@ -99,41 +52,6 @@ def apply_headers(body: Body, headers: Mapping[str, str]) -> None:
         if not _PRIORITY.fullmatch(priority):
             raise bad("x-override-priority", "X-Override-Priority must be a whole number of at most 9 digits")
         body.priority = int(priority)
-
-
-def check(body: Body, limits: Limits) -> None:
-    """What can be told without the prompt's tokens.
-
-    Raises ApiError.
-    """
-    if body.stream_options is not None and not body.stream:
-        raise bad("stream_options", "stream_options is for streams; set stream to true or leave it out")
-    if body.priority and not limits.has_priorities:
-        raise bad(
-            "priority", "this server's policy knows no priorities; start it with --policy priority, or leave it out"
-        )
-    for name, wanted in (("logprobs", logprobs_of(body)), ("prompt_logprobs", body.prompt_logprobs)):
-        if wanted is not None and wanted > limits.max_logprobs:
-            raise bad(name, f"{name} is {wanted}; this server gives at most {limits.max_logprobs}")
-    if body.prompt_logprobs is not None and body.stream:
-        raise bad("prompt_logprobs", "prompt_logprobs is not for streams; leave one of them out")
-    if len(body.stop_token_ids) > _MOST_STOP_TOKENS:
-        raise bad("stop_token_ids", f"give at most {_MOST_STOP_TOKENS} stop_token_ids")
-    if body.truncate_prompt_tokens == 0:
-        raise bad("truncate_prompt_tokens", "truncate_prompt_tokens is 0; give 1 or more, or -1 for what fits")
-    stops = _stops(body)
-    if len(stops) > _MOST_STOPS or any(not 0 < len(stop) <= _LONGEST_STOP for stop in stops):
-        raise bad("stop", f"give at most {_MOST_STOPS} stop strings of 1..{_LONGEST_STOP} characters")
-
-
-def logprobs_of(body: Body) -> int | None:
-    """How many logprobs beside each token's own; None = none at all."""
-    if isinstance(body, ChatBody):
-        if body.top_logprobs is not None and not body.logprobs:
-            raise bad("top_logprobs", "top_logprobs needs logprobs=true")
-        return body.top_logprobs or 0 if body.logprobs else None
-    assert isinstance(body, CompletionBody)
-    return body.logprobs
 
 
 def prompts_of(body: CompletionBody, tokenizer: Tokenizer) -> list[list[int]]:
@@ -156,9 +74,9 @@ def wanted_of(
     greedy = _or(body.temperature, 1.0) == 0
     wanted = []
     for number, prompt in enumerate(prompts):
-        prompt = _truncated(prompt, body, limits)
-        _check_prompt(prompt, tokenizer, limits, scored_only=_asked_tokens(body) == 0)
-        max_tokens = _max_tokens(body, len(prompt), limits)
+        prompt = truncated(prompt, body, limits)
+        check_prompt(prompt, body, tokenizer, limits)
+        max_tokens = max_tokens_of(body, len(prompt), limits)
         known = Prompt.of_tokens(prompt)
         for copy in range(copies):
             own_seed = 0 if greedy and body.seed is None else sub_seed(seed, number * copies + copy)
@@ -173,7 +91,7 @@ def sub_seed(seed: int, index: int) -> int:
 
 
 def _wanted(body: Body, prompt: Prompt, max_tokens: int, seed: int, tokenizer: Tokenizer, stamp: Stamp) -> Wanted:
-    rule = StopRule(_stops(body), body.include_stop_str_in_output, body.min_tokens)
+    rule = StopRule(stops_of(body), body.include_stop_str_in_output, body.min_tokens)
     stop = TextStops(tokenizer, rule, skip_special=body.skip_special_tokens) if rule.strings else None
     deadline_ns = None if body.deadline_ms is None else stamp.now_ns + body.deadline_ms * _NS_PER_MS
     try:
@@ -238,59 +156,6 @@ def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
             raise bad("logit_bias", f"logit_bias of token {token} is {bias}; give -{_LARGEST_BIAS}..{_LARGEST_BIAS}")
         found.append((int(token), bias))
     return tuple(found)
-
-
-def _truncated(prompt: list[int], body: Body, limits: Limits) -> list[int]:
-    """The last tokens of a prompt, where the request asks for that; -1: as many as leave room for `max_tokens`."""
-    most = body.truncate_prompt_tokens
-    if most == -1:
-        most = max(limits.config.max_model_len - (_asked_tokens(body) or 1), 1)
-    return prompt if most is None else prompt[-most:]
-
-
-def _asked_tokens(body: Body) -> int | None:
-    """How long the output may be, as far as the request says."""
-    if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
-        limit: int | None = body.max_completion_tokens
-    else:
-        limit = body.max_tokens
-    return limit
-
-
-def _check_prompt(prompt: list[int], tokenizer: Tokenizer, limits: Limits, *, scored_only: bool) -> None:
-    if not prompt:
-        raise bad("prompt", "the prompt is empty; give at least one token")
-    if max(prompt) >= tokenizer.vocab:
-        raise bad("prompt", f"token {max(prompt)} is not in the vocabulary of {tokenizer.vocab} tokens")
-    longest, block_size = limits.config.max_model_len, limits.config.block_size
-    if len(prompt) > longest - (0 if scored_only else 1):
-        raise bad("prompt", f"the prompt has {len(prompt)} tokens; this server's context has {longest}")
-    if blocks_for(len(prompt), block_size) > limits.num_blocks:
-        room = limits.num_blocks * block_size
-        raise bad("prompt", f"the prompt has {len(prompt)} tokens; this server's memory holds {room}")
-
-
-def _max_tokens(body: Body, prompt_tokens: int, limits: Limits) -> int:
-    room = limits.config.max_model_len - prompt_tokens
-    given = _asked_tokens(body)
-    if given is None:
-        given = room if isinstance(body, ChatBody) else min(_DEFAULT_COMPLETION_TOKENS, room)
-    least = 1 if isinstance(body, ChatBody) else 0
-    if given < least:
-        raise bad("max_tokens", f"max_tokens is {given}; give at least {least}")
-    if given > room:
-        raise bad(
-            "max_tokens",
-            f"{prompt_tokens} prompt tokens and max_tokens={given} exceed the context of "
-            f"{limits.config.max_model_len} tokens; give at most {room}",
-        )
-    if body.min_tokens > given:
-        raise bad("min_tokens", f"min_tokens is {body.min_tokens}, more than max_tokens ({given})")
-    return given
-
-
-def _stops(body: Body) -> tuple[str, ...]:
-    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
 
 
 def _or(value: Any, default: Any) -> Any:

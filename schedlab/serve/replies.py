@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from schedlab.device import TokenLogprobs
-from schedlab.serve.choice import Choice, Delta
+from schedlab.serve.choice import Choice, Delta, Piece
 from schedlab.serve.tokenizer import Tokenizer
 
 DONE = b"data: [DONE]\n\n"
@@ -137,15 +137,20 @@ class Reply:
 
     def _logprobs_of(self, delta: Delta) -> Any:
         pieces = delta.echoed + delta.pieces
-        found = [piece.logprobs for piece in pieces]
         return {
             "tokens": [self._word(piece.token) for piece in pieces],
-            "token_logprobs": [None if one is None else one.logprob for one in found],
-            "top_logprobs": [
-                None if one is None else {self._word(token): value for token, value in one.top} for one in found
-            ],
+            "token_logprobs": [None if piece.logprobs is None else piece.logprobs.logprob for piece in pieces],
+            "top_logprobs": [self._top_of(piece) for piece in pieces],
             "text_offset": [piece.text_offset for piece in pieces],
         }
+
+    def _top_of(self, piece: Piece) -> dict[str, float] | None:
+        """The likeliest tokens, and the piece's own even if it is none of them."""
+        if piece.logprobs is None:
+            return None
+        top = {self._word(token): value for token, value in piece.logprobs.top}
+        top.setdefault(self._word(piece.token), piece.logprobs.logprob)
+        return top
 
     def _word(self, token: int) -> str:
         if self._extras.tokens_as_ids:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import signal
 import socket
 import sys
@@ -92,11 +91,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def allow_many_connections() -> None:
-    """As many open files as this process may have: each stream is one, and shells often begin with 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    """As many open files as this process may have: each stream is one, and shells often begin with 1,024.
+
+    Where the system knows no such limit, or lets nobody change it, it stays as it is.
+    """
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def run_server(service: Service, bound: socket.socket, what: str, drain_s: float) -> bool:
@@ -113,6 +118,7 @@ def run_server(service: Service, bound: socket.socket, what: str, drain_s: float
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_FLUSH_S,
         lifespan="on",
+        ws="none",
         server_header=False,
     )
     address = f"[{host}]" if ":" in host else host

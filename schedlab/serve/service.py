@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from schedlab.serve.checks import Limits
 from schedlab.serve.engine import SHUTTING_DOWN, Engine
 from schedlab.serve.errors import ApiError, bad, overloaded
 from schedlab.serve.metrics import ServerMetrics
-from schedlab.serve.params import Limits
 from schedlab.serve.tokenizer import Tokenizer
 
 _MOST_WARNINGS = 100

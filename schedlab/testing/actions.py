@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from schedlab.device import CopyKind
+from schedlab.testing.answers import answering
 from schedlab.testing.coverage import Coverage
-from schedlab.testing.laws import EVERY_RUN_ENDS
+from schedlab.testing.laws import EVERY_RUN_ENDS, MOST_CALL_S
 from schedlab.testing.liveness import Liveness
 from schedlab.testing.run import Node, Sender
 from schedlab.testing.testbed import Testbed, find_testbed
@@ -73,33 +75,44 @@ class Script:
 class Stage:
     """A node under every law: those of the checker, of the shadow KV and of liveness. Takes one action at a time.
 
-    Raises (from every method): InvariantViolation; a policy that raises breaks a law too.
+    Args:
+        most_call_s: processor time without the end of a tick after which a call counts as one that does not return.
+
+    Raises (from every method): InvariantViolation; a policy that raises or does not return breaks a law too.
     """
 
     def __init__(
-        self, world: World, *, leap: bool = True, testbed: Testbed | None = None, coverage: Coverage | None = None
+        self,
+        world: World,
+        *,
+        leap: bool = True,
+        testbed: Testbed | None = None,
+        coverage: Coverage | None = None,
+        most_call_s: float = MOST_CALL_S,
     ) -> None:
         self.testbed = testbed or find_testbed()()
-        with told():
-            self.node = Node(self.testbed, world, leap=leap, breakable=True)
+        self._most_call_s = most_call_s
+        with told(most_call_s=most_call_s, may_refuse=True):
+            watched = replace(world, policy=answering(world.policy))
+            self.node = Node(self.testbed, watched, leap=leap, breakable=True)
         self.core = self.node.core
         if coverage is not None:
             coverage.attach(self.core)
         self.liveness = Liveness(self.core)
         self._sender = Sender(self.node)
-        with told():
+        with self._told():
             self.node.start()
             for session in world.sessions:
                 self._sender.send(session)
 
     def act(self, action: Action) -> None:
         """Do one thing."""
-        with told():
+        with self._told():
             getattr(self, f"_{type(action).__name__.lower()}")(action)
 
     def finish(self) -> None:
         """Nothing more comes: run to the end."""
-        with told():
+        with self._told():
             self._sender.close()
             last_tick = self.liveness.num_ticks + MOST_TICKS_AT_THE_END
             while self.liveness.num_ticks < last_tick and self.testbed.step():
@@ -107,6 +120,9 @@ class Stage:
             self._check_due()
             if not self.node.bench.is_done:
                 raise EVERY_RUN_ENDS.broken(f"it runs on after {MOST_TICKS_AT_THE_END} ticks")
+
+    def _told(self) -> AbstractContextManager[None]:
+        return told(lambda: self.liveness.num_ticks, self._most_call_s)
 
     def _submit(self, action: Submit) -> None:
         self._sender.send(action.session._replace(arrival_ns=self.testbed.now_ns()))

@@ -12,25 +12,29 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from math import inf
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import Flaky, Unsatisfiable
+from hypothesis.errors import Flaky, HypothesisWarning, Unsatisfiable
 from hypothesis.reporting import with_reporter
 from hypothesis.stateful import run_state_machine_as_test
 
+from schedlab.config import SchedulerConfig
 from schedlab.errors import InvariantViolation, UsageError
 from schedlab.testing.actions import Script, play
-from schedlab.testing.laws import SAME_INPUT
-from schedlab.testing.machine import Enough, PolicyMachine, Tally, machine_for
+from schedlab.testing.laws import CALLS_RETURN, SAME_INPUT
+from schedlab.testing.machine import PolicyMachine, machine_for
 from schedlab.testing.strategies.rivalries import rivalries
+from schedlab.testing.tally import Enough, Tally
+from schedlab.testing.told import told
 from schedlab.testing.world import PolicyFactory, World
 
 BATCH = 200
 # One example in so many is a rivalry: it takes as long as many rules.
 RIVALRY_SHARE = 20
 RULES_AN_EXAMPLE = 50
-# A failure is made smaller for so long.
-SHRINK_S = 20.0
+# A failure is made smaller for so many ticks, about a quarter of a minute.
+SHRINK_TICKS = 40_000
 _SEEDS = 1_000_003
 
 
@@ -70,16 +74,26 @@ def check_policy(
     """Try so many examples, or as many as the time allows, until a law breaks.
 
     Raises:
-        UsageError: the policy cannot be made with any configuration.
+        UsageError: the policy cannot be made, or refuses nearly every configuration.
     """
+    _make(policy)
     attempt = _Attempt(policy, examples, time_s, seed_of, show)
     try:
-        with with_reporter(_silence):
+        with with_reporter(_silence), catch_warnings():
+            # Of Hypothesis' own report of a failure, which nobody sees.
+            simplefilter("ignore", HypothesisWarning)
             attempt.run()
     except (InvariantViolation, Enough, Flaky):
         return attempt.report()
+    except KeyboardInterrupt:
+        # Whoever interrupts the search for a smaller failure gets the one that there is.
+        if not attempt.has_failed:
+            raise
+        return attempt.report()
     except Unsatisfiable:
-        raise UsageError("the policy refuses nearly every configuration; it cannot be tried") from None
+        raise UsageError(
+            f"the policy refuses nearly every configuration, so it cannot be tried; it last said: {attempt.refusal}"
+        ) from None
     return attempt.report()
 
 
@@ -97,7 +111,7 @@ class _Attempt:
         self._seed = seed_of
         self._show = show
         self._started = time.monotonic()
-        self._tally = Tally(self._look, inf if time_s is None else time_s, SHRINK_S)
+        self._tally = Tally(self._look, inf if time_s is None else time_s, SHRINK_TICKS)
 
     def run(self) -> None:
         batch = 0
@@ -109,11 +123,20 @@ class _Attempt:
                 self._run_machines(left - rivals, batch)
             batch += 1
 
+    @property
+    def refusal(self) -> str:
+        return self._tally.refusal
+
+    @property
+    def has_failed(self) -> bool:
+        return self._tally.failure is not None
+
     def report(self) -> Report:
         """What it came to; a failure counts as it is when its script is played again."""
         script, error = self._tally.failure or (None, None)
-        if script is not None and str(_played(script)) != str(error):
-            error = SAME_INPUT.broken(f"played again, a run that broke a law did not do so as before: {error}")
+        self._tally.make_room()
+        if script is not None and error is not None:
+            error = _confirmed(script, error)
         return Report(self._tally, self._seed, time.monotonic() - self._started, error, script)
 
     def _run_machines(self, count: int, batch: int) -> None:
@@ -138,6 +161,33 @@ class _Attempt:
             tally = self._tally
             wall_s = time.monotonic() - self._started
             self._show(Show(tally.num_examples, self._total or 0, tally.num_rules, wall_s))
+
+
+def _make(policy: PolicyFactory) -> None:
+    """Of one configuration, to see whether it can be made at all."""
+    try:
+        with told(may_refuse=True):
+            policy(SchedulerConfig())
+    except UsageError:
+        pass
+    except InvariantViolation as error:
+        raise UsageError(
+            f"the policy cannot be made from a SchedulerConfig alone: {error.found}; give every other parameter of its "
+            "__init__ a default, and implement all that is abstract"
+        ) from None
+
+
+def _confirmed(script: Script, error: InvariantViolation) -> InvariantViolation:
+    """What breaks when the script is played again, or that it is not the same."""
+    if error.law is SAME_INPUT:
+        return error
+    again = _played(script)
+    if again is not None and again.law is error.law is CALLS_RETURN:
+        # With all its time it may run out of memory instead, or the other way round.
+        return again
+    if str(again) != str(error):
+        return SAME_INPUT.broken(f"played again, a run that broke a law did not do so as before: {error}")
+    return error
 
 
 def _played(script: Script) -> InvariantViolation | None:

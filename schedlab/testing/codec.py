@@ -17,6 +17,7 @@ from schedlab.errors import UsageError
 KIND = "do"
 # Equal records in a row stand once, with their number.
 TIMES = "times"
+MOST_TIMES = 100_000
 
 
 def to_json(value: Any) -> Any:
@@ -84,7 +85,7 @@ def _of_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
         return None
     if isinstance(value, dict) and KIND in value:
         by_name = {kind.__name__: kind for kind in kinds}
-        if value[KIND] not in by_name:
+        if not isinstance(value[KIND], str) or value[KIND] not in by_name:
             raise UsageError(f"{where}: {value[KIND]!r} is none of {', '.join(by_name)}")
         return _record(by_name[value[KIND]], value, where)
     rest = [kind for kind in kinds if kind is not NoneType]
@@ -95,18 +96,21 @@ def _of_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
 def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
     values = _expect(list, value, where)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        records = [(_split(one), f"{where}[{at}]") for at, one in enumerate(values)]
+        records = [(_split(one, f"{where}[{at}]"), f"{where}[{at}]") for at, one in enumerate(values)]
         return tuple(chain.from_iterable([from_json(kinds[0], one, at)] * count for (one, count), at in records))
     if len(values) != len(kinds):
         raise UsageError(f"{where}: {len(values)} values; give {len(kinds)}")
     return tuple(from_json(kind, one, where) for kind, one in zip(kinds, values, strict=True))
 
 
-def _split(value: Any) -> tuple[Any, int]:
+def _split(value: Any, where: str) -> tuple[Any, int]:
     """A record and how often it stands there."""
-    if not isinstance(value, dict) or type(value.get(TIMES)) is not int:
+    if not isinstance(value, dict) or TIMES not in value:
         return value, 1
-    return {name: one for name, one in value.items() if name != TIMES}, value[TIMES]
+    times = _expect(int, value[TIMES], f"{where}.{TIMES}")
+    if not 1 <= times <= MOST_TIMES:
+        raise UsageError(f"{where}.{TIMES} is {times}; give 1 to {MOST_TIMES}")
+    return {name: one for name, one in value.items() if name != TIMES}, times
 
 
 def _member(kind: type[Enum], value: Any, where: str) -> Enum:

@@ -23,6 +23,7 @@ from schedlab.events import (
 from schedlab.memory.swap import Tier
 from schedlab.request import FinishReason
 from schedlab.sequence import LEGAL_MOVES, Sequence, State
+from schedlab.testing.features import Feature, features_of
 
 Move = tuple[State, State]
 MOVES: tuple[Move, ...] = tuple((old, new) for old in State for new in State if new in LEGAL_MOVES[old])
@@ -55,6 +56,11 @@ DECISIONS: tuple[str, ...] = (
     "cache reset: refused",
 )
 
+# Occasions of laws beside the decisions and features.
+STEP = "a step"
+DEADLINE = "a request with a deadline"
+PLAYED_TWICE = "a run that was played twice"
+
 
 class Coverage:
     """Observer of any number of schedulers, one after the other: counts what they did."""
@@ -62,12 +68,16 @@ class Coverage:
     def __init__(self) -> None:
         self.moves: Counter[Move] = Counter()
         self.decisions: Counter[str] = Counter()
+        # What else laws are judged by: steps, and those of schedulers that had a feature.
+        self.occasions: Counter[str] = Counter()
+        self._has: tuple[Feature, ...] = ()
         self._states: dict[Sequence, State] = {}
 
     def attach(self, core: Scheduler) -> None:
         """Follow a scheduler from before its first plan."""
         self._states.clear()
         self._core = core
+        self._has = features_of(core)
         core.bus.add(self)
         activate = core.activate
 
@@ -90,6 +100,7 @@ class Coverage:
 
     def on_arrived(self, event: Arrived) -> None:
         self._states[event.sequence] = State.PENDING
+        self.occasions[DEADLINE] += event.sequence.request.deadline_ns is not None
 
     def on_refused(self, event: Refused) -> None:
         self.decisions["refuse"] += 1
@@ -130,6 +141,9 @@ class Coverage:
         else:
             self.decisions["step: decode, repeated" if event.pace.count > 1 else "step: decode"] += 1
         self.decisions["window: slid"] += event.batch.far_blocks > 0
+        self.occasions[STEP] += 1
+        for feature in self._has:
+            self.occasions[feature] += 1
 
     def on_finished(self, event: Finished) -> None:
         self._move(event.sequence, State.FINISHED)

@@ -25,7 +25,31 @@ BOUNDED_WAITING = Law(
 POLICY_ANSWERS = Law(
     "the_policy_answers", "The policy answers every question, and the scheduler can use the answer.", When.CALL
 )
-SAME_INPUT = Law(
-    "same_input_same_decisions", "The same requests at the same times are decided the same way.", When.CALL
+POLICY_LOOKS_ON = Law(
+    "the_policy_only_looks",
+    "A question changes nothing: a policy looks at requests and scheduler, and answers.",
+    When.CALL,
 )
-TESTING_LAWS = (EVERY_RUN_ENDS, PROGRESS, SOMETHING_IS_DUE, BOUNDED_WAITING, POLICY_ANSWERS, SAME_INPUT)
+# Processor time without the end of a tick; a tick takes less than a thousandth of a second.
+MOST_CALL_S = 10.0
+CALLS_RETURN = Law(
+    "every_call_returns",
+    f"Every call of the policy returns within {MOST_CALL_S:g} s of processor time, and with the memory that there is.",
+    When.CALL,
+)
+SAME_INPUT = Law(
+    "same_input_same_decisions",
+    "The same requests at the same times are decided the same way: no clock, no global, no randomness but a seeded "
+    "generator that the policy makes in its __init__.",
+    When.CALL,
+)
+TESTING_LAWS = (
+    EVERY_RUN_ENDS,
+    PROGRESS,
+    SOMETHING_IS_DUE,
+    BOUNDED_WAITING,
+    POLICY_ANSWERS,
+    POLICY_LOOKS_ON,
+    CALLS_RETURN,
+    SAME_INPUT,
+)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from math import inf
 from typing import Any, NamedTuple
 
-from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from schedlab.device import CopyKind
-from schedlab.errors import InvariantViolation, UsageError
+from schedlab.errors import InvariantViolation
 from schedlab.memory.swap import GIB
 from schedlab.testing.actions import (
     Action,
@@ -27,10 +23,10 @@ from schedlab.testing.actions import (
     Submit,
     Tick,
 )
-from schedlab.testing.coverage import Coverage
 from schedlab.testing.strategies.configs import configs
 from schedlab.testing.strategies.devices import links
 from schedlab.testing.strategies.worlds import trace_blocks
+from schedlab.testing.tally import Tally
 from schedlab.testing.world import UNLIMITED, Cost, PolicyFactory, Session, Text, Turn, World, constant
 
 UNIT_NS = 1000
@@ -76,62 +72,6 @@ SAID = st.sampled_from(
 )
 
 
-class Enough(BaseException):
-    """Ends a search; no failure of the test."""
-
-
-class Tally:
-    """What machines have done so far. A search ends after `time_s`, or `shrink_s` after its first failure.
-
-    Attributes:
-        failure: the smallest of the runs that broke a law, and how.
-    """
-
-    def __init__(
-        self, on_example: Callable[[], None] | None = None, time_s: float = inf, shrink_s: float = inf
-    ) -> None:
-        self._on_example = on_example
-        self._shrink_s = shrink_s
-        self._until_s = time.monotonic() + time_s
-        self.coverage = Coverage()
-        self.num_examples = 0
-        self.num_rules = 0
-        self.num_ticks = 0
-        self.failure: tuple[Script, InvariantViolation] | None = None
-
-    def play(self, script: Script) -> None:
-        """Run a script to its end, and count it."""
-        self.begin_example()
-        try:
-            stage = Stage(script.world, leap=script.leap, coverage=self.coverage)
-            stage.finish()
-        except UsageError:
-            reject()
-        except InvariantViolation as error:
-            self.note(script, error)
-            raise
-        self.num_ticks += stage.liveness.num_ticks
-
-    def note(self, script: Script, error: InvariantViolation) -> None:
-        """A run has broken a law."""
-        if self.failure is None:
-            self._until_s = time.monotonic() + self._shrink_s
-        if self.failure is None or _size(script) <= _size(self.failure[0]):
-            self.failure = script, error
-
-    def begin_example(self) -> None:
-        """Another one.
-
-        Raises:
-            Enough: the time is over, that of the search or that of making a failure smaller.
-        """
-        if time.monotonic() > self._until_s:
-            raise Enough
-        self.num_examples += 1
-        if self._on_example is not None:
-            self._on_example()
-
-
 class PolicyMachine(RuleBasedStateMachine):
     """Of one policy; `machine_for` makes the class."""
 
@@ -147,11 +87,7 @@ class PolicyMachine(RuleBasedStateMachine):
     def start(self, data: Any) -> None:
         world, self._leap, self._hash_block_tokens = data.draw(setups(type(self).policy))
         self._world = world
-        self.tally.begin_example()
-        try:
-            self._stage = self._guarded(lambda: Stage(world, leap=self._leap, coverage=self.tally.coverage))
-        except UsageError:
-            reject()
+        self._stage = self._guarded(lambda: self.tally.begin_example(world, leap=self._leap))
 
     @rule(prompt_tokens=st.integers(1, 60), output_tokens=st.integers(0, 40), fate=FATES, said=SAID)
     def submit(self, prompt_tokens: int, output_tokens: int, fate: Fate, said: Text | None) -> None:
@@ -201,11 +137,14 @@ class PolicyMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Shut down: whatever lives must end, and everything come back."""
-        stage, tally = self._stage, self.tally
-        if stage is None:
-            return
-        self._guarded(stage.finish)
-        tally.num_ticks += stage.liveness.num_ticks
+        stage = self._stage
+        if stage is not None:
+            self._guarded(stage.finish)
+            self.tally.end_example(stage)
+            self.tally.play_again(self._script(), stage)
+
+    def _script(self) -> Script:
+        return Script(self._world, tuple(self._actions), self._leap)
 
     def _submit(self, session: Session) -> None:
         text = session.text
@@ -225,13 +164,11 @@ class PolicyMachine(RuleBasedStateMachine):
         try:
             return act()
         except InvariantViolation as error:
-            self._stage = None
-            self.tally.note(Script(self._world, tuple(self._actions), self._leap), error)
+            stage, self._stage = self._stage, None
+            self.tally.note(self._script(), error)
+            if stage is not None:
+                self.tally.end_example(stage)
             raise
-
-
-def _size(script: Script) -> tuple[int, int]:
-    return len(script.actions), len(repr((script.world, script.actions)))
 
 
 def machine_for(policy: PolicyFactory, tally: Tally | None = None) -> type[PolicyMachine]:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from schedlab.config import Fusion
+from schedlab.core.plan import Lane
 from schedlab.request import FinishReason
 from tests.laws.breach import Breaches, first_row, first_waiting, last_row
 from tests.laws.of_choices import someone_is_parked
-from tests.laws.stage import CRAMPED, EVICTING, LONG, WINDOW, Stage, config
+from tests.laws.of_memory import caching_pool
+from tests.laws.stage import CACHE, CRAMPED, EVICTING, LONG, WINDOW, Stage, config
 
 WAITING = Breaches()
 
@@ -59,6 +61,17 @@ def newcomers_are_forgotten(stage: Stage) -> None:
     stage.wrap("plan", after=stage.core.starting.clear)
 
 
+@WAITING.of("rows_go_on")
+def a_step_for_rows_has_none(stage: Stage) -> None:
+    stage.checker._withheld.after_launch(stage.core, Lane.DECODE, len(stage.core.batch.rows))
+
+
+@WAITING.of("full_blocks_are_left_to_be_found", CACHE)
+def what_a_victim_has_is_hidden(stage: Stage) -> None:
+    caching_pool(stage).hide(last_row(stage).block_table)
+    stage.core.preempt(last_row(stage), "decode")
+
+
 @WAITING.of("the_ended_leave_before_anybody_gives_way")
 def a_row_gives_way_beside_one_that_has_ended(stage: Stage) -> None:
     stage.core.ending[first_row(stage)] = FinishReason.LENGTH
@@ -68,10 +81,15 @@ def a_row_gives_way_beside_one_that_has_ended(stage: Stage) -> None:
 @WAITING.of("nobody_comes_in_where_rows_gave_way")
 def a_newcomer_takes_the_place_of_a_row(stage: Stage) -> None:
     def swap(*_: object) -> None:
-        stage.core.preempt(last_row(stage), "decode")
+        stage.core.preempt(last_row(stage), "prefill")
         stage.core.admit(first_waiting(stage))
 
     stage.wrap("plan", before=swap)
+
+
+@WAITING.of("nobody_gives_way_without_need")
+def a_row_gives_way_in_an_empty_pool(stage: Stage) -> None:
+    stage.core.preempt(last_row(stage), "decode")
 
 
 @WAITING.of("a_closed_gate_lets_nobody_in")

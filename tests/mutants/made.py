@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from schedlab.config import SchedulerConfig
-from schedlab.device import CopyKind
+from schedlab.device import CopyKind, Step, Ticket
 from schedlab.events import Admitted, Preempted
 from schedlab.memory.swap import GIB
 from schedlab.policies.base import StaticPolicy
@@ -17,12 +17,12 @@ from schedlab.policies.priority import Priority
 from schedlab.policies.view import View
 from schedlab.request import FinishReason
 from schedlab.sequence import Sequence
-from schedlab.testing import Session, Text, Turn, World, constant
+from schedlab.testing import Node, Session, Text, Turn, World, constant
 from schedlab.testing.hostile import Shifts
 from schedlab.testing.run import TURN_IDS
 from tests.mutants.attack import Attack
 from tests.mutants.moments import STEP_NS, ended
-from tests.mutants.worlds import attack_world
+from tests.mutants.worlds import attack_world, played
 
 BASE = SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=16, block_size=4)
 
@@ -172,6 +172,36 @@ def what_can_run_is_accepted() -> None:
             attack_world(world(Fifo, blocks, *(Session(0, (turn,)) for turn in turns), max_model_len=longest))
 
 
+def quiet_runs_are_leapt() -> None:
+    """Rows alone, beside others that wait for a seat or for room, and with windows: no more steps than decisions."""
+    full = [one(4, 60), one(4, 40), one(4, 20)]
+    for of, most in (
+        (world(Fifo, 60, *full), 4),
+        (world(Fifo, 60, *full, max_num_seqs=2), 4),
+        (world(Fifo, 21, *full), 9),
+        (world(Fifo, 60, *full, prefix_cache=True), 4),
+    ):
+        counted = Launches()
+        played(of, True, watch=counted.watch)
+        assert counted.count <= most, f"{counted.count} steps, {most} are enough"
+
+
+class Launches:
+    """How many steps a device is asked for."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, node: Node) -> None:
+        inner = node.core.device.launch
+
+        def launch(step: Step) -> Ticket:
+            self.count += 1
+            return inner(step)
+
+        setattr(node.core.device, "launch", launch)  # noqa: B010 - the scheduler calls it by this name
+
+
 def what_is_reserved_is_no_room() -> None:
     """An important one comes while a prompt that is less important, and has reserved its blocks, is computed."""
     for blocks in range(17, 27):
@@ -193,6 +223,7 @@ ATTACKS = (
     a_deadline_wakes_the_idle,
     long_windows_do_not_come_back,
     what_can_run_is_accepted,
+    quiet_runs_are_leapt,
     what_is_reserved_is_no_room,
 )
 

@@ -1,7 +1,7 @@
 """`python -m tests.mutants.tool` changes every function by rule, and tells which changes no attack finds.
 
 Each variant runs in a process of its own, under bounds of time and memory, against the attacks that reach its lines.
-Those that live are written to a file, one a line; what `equivalent.tsv` explains is counted apart.
+Those that live are written to a file, one a line; what `equivalent.tsv` explains is not tried and is counted apart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.mutants import attack
 from tests.mutants.attack import Attack, Hangs, first_kill
 from tests.mutants.mutant import StaleMutant, compiled, plain_function
 from tests.mutants.operators import Variant, variants
-from tests.mutants.reach import reached
+from tests.mutants.reach import Line, reached
 from tests.mutants.registry import attacks
 
 ROOT = Path(schedlab.__file__).parent
@@ -46,7 +46,7 @@ MOST_SECONDS = 1000.0
 MOST_BYTES = 6 << 30
 MOST_SECONDS_OF_AN_ATTACK = 2.0
 SECONDS_BETWEEN_LINES = 15.0
-LIVES, HANGS, INVALID = "LIVES", "HANGS", "INVALID"
+LIVES, HANGS, INVALID, EQUAL = "LIVES", "HANGS", "INVALID", "EQUIVALENT"
 
 
 class Target(NamedTuple):
@@ -161,28 +161,37 @@ def _bounded(chosen: Iterable[Attack], most_s: float) -> Iterator[Attack]:
 
 
 class Runner:
-    """Tries variants against the attacks that reach them, first those that have killed others of the same function."""
+    """Tries variants, first with the attacks that have killed others of the same function.
 
-    def __init__(self, files: set[str], most_s: float, tell: Callable[[int], None]) -> None:
+    Args:
+        reach: numbers of the attacks that run each line; without them all attacks are tried.
+    """
+
+    def __init__(self, most_s: float, reach: dict[Line, list[int]] | None) -> None:
         self._attacks = attacks()
         self._most_s = most_s
+        self._reached = reach
         self._all_kills: Counter[int] = Counter()
-        self._reached = reached(self._attacks, files, tell)
         self._kills: dict[str, Counter[int]] = {}
         self._number = {one.name: number for number, one in enumerate(self._attacks)}
 
     def run(self, target: Target) -> Result:
         """The result of one variant."""
         kills = self._kills.setdefault(f"{target.module} {target.function.__qualname__}", Counter())
-        first, last = target.variant.lines
-        file = target.function.__code__.co_filename
-        numbers = {number for line in range(first, last + 1) for number in self._reached.get((file, line), ())}
+        numbers = self._that_reach(target)
         order = sorted(numbers, key=lambda number: (-kills[number], -self._all_kills[number], number))
         result = try_one(target, [self._attacks[number] for number in order], self._most_s)
         if result.attack:
             kills[self._number[result.attack]] += 1
             self._all_kills[self._number[result.attack]] += 1
         return result if order or result.law != LIVES else result._replace(attack="no attack reaches it")
+
+    def _that_reach(self, target: Target) -> Iterable[int]:
+        if self._reached is None:
+            return range(len(self._attacks))
+        first, last = target.variant.lines
+        file = target.function.__code__.co_filename
+        return {number for line in range(first, last + 1) for number in self._reached.get((file, line), ())}
 
 
 def judged() -> dict[tuple[str, str, str, str], str]:
@@ -193,22 +202,21 @@ def judged() -> dict[tuple[str, str, str, str], str]:
     return {(module, function, before, after): why for module, function, before, after, why in lines}
 
 
-def report(results: Iterable[Result], why: dict[tuple[str, str, str, str], str]) -> Iterator[str]:
+def report(results: Iterable[Result]) -> Iterator[str]:
     """A table by module."""
     counts: dict[str, Counter[str]] = {}
     for result in results:
-        law = "equivalent" if result.law in (LIVES, HANGS) and result.target.place in why else result.law
-        kind = law if law in (LIVES, HANGS, INVALID, "equivalent") else "killed"
+        kind = result.law if result.law in (LIVES, HANGS, INVALID, EQUAL) else "killed"
         counts.setdefault(result.target.module, Counter())[kind] += 1
     total: Counter[str] = sum(counts.values(), Counter())
     yield "| module | variants | killed | by the clock | live | judged equivalent | share killed |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for module, found in [*counts.items(), ("all", total)]:
         tried = found.total() - found[INVALID]
-        meant = tried - found["equivalent"]
+        meant = tried - found[EQUAL]
         killed = found["killed"] + found[HANGS]
         share = f"{100 * killed / meant:.1f} %" if meant else ""
-        row = (module, tried, found["killed"], found[HANGS], found[LIVES], found["equivalent"], share)
+        row = (module, tried, found["killed"], found[HANGS], found[LIVES], found[EQUAL], share)
         yield "| " + " | ".join(map(str, row)) + " |"
     yield f"\n{total[INVALID]} variants name what is not there and are not counted."
 
@@ -236,12 +244,18 @@ def progress(name: str, total: int) -> Iterator[Callable[[int], None]]:
     yield tell
 
 
+def _reach(chosen: Iterable[Target]) -> dict[Line, list[int]]:
+    with progress("what attacks reach", len(attacks())) as tell:
+        return reached(attacks(), {target.function.__code__.co_filename for target in chosen}, tell)
+
+
 def main() -> int:
     """Exit code 1 when a variant lives that nobody has judged to be equivalent."""
     parser = ArgumentParser(prog="python -m tests.mutants.tool", description=__doc__)
     parser.add_argument("--module", help="only files that begin so, as core/plan.py; all of core, memory and policies")
     parser.add_argument("--sample", type=int, help="so many variants, drawn by the seed; all of them")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--blind", action="store_true", help="all attacks, whatever they reach: quicker for few")
     parser.add_argument("--again", type=Path, help="only those that such a file of survivors names")
     parser.add_argument(
         "--seconds", type=float, default=MOST_SECONDS, help="processor time for one variant; all it takes"
@@ -258,22 +272,22 @@ def main() -> int:
     if options.sample is not None and options.sample < len(chosen):
         kept = sorted(Random(options.seed).sample(range(len(chosen)), options.sample))
         chosen = [chosen[index] for index in kept]
-    with progress("what attacks reach", len(attacks())) as tell:
-        runner = Runner({target.function.__code__.co_filename for target in chosen}, options.seconds, tell)
+    runner = Runner(options.seconds, None if options.blind else _reach(chosen))
     results, why = [], judged()
     options.survivors.parent.mkdir(parents=True, exist_ok=True)
     with progress("variants", len(chosen)) as tell, options.survivors.open("w", encoding="utf-8") as out:
         for number, target in enumerate(chosen):
-            results.append(result := runner.run(target))
-            if result.law == LIVES and target.place not in why:
+            result = Result(target, EQUAL, "") if target.place in why else runner.run(target)
+            results.append(result)
+            if result.law == LIVES:
                 module, function, before, after = target.place
                 line = target.variant.lines[0]
                 print(module, function, line, before, after, result.attack, sep="\t", file=out, flush=True)
             tell(number + 1)
-    print("\n".join(report(results, why)))
+    print("\n".join(report(results)))
     for place in sorted(set(why) - {target.place for target in targets()}):
         print(f"{EQUIVALENT.name} explains what is no variant any more: {place}")
-    lives = sum(result.law == LIVES and result.target.place not in why for result in results)
+    lives = sum(result.law == LIVES for result in results)
     print(f"{lives} live and are in {options.survivors}")
     return int(lives > 0)
 

@@ -17,7 +17,8 @@ from schedlab.policies.slai import Slai
 from schedlab.testing import Script, Session, Text, Turn, World, constant, play
 from schedlab.testing.actions import Advance, Submit
 from schedlab.testing.check import check_policy, settings_for
-from schedlab.testing.machine import Tally, machine_for
+from schedlab.testing.machine import machine_for
+from schedlab.testing.tally import Tally
 from tests.property.effort import FACTOR
 
 # Together these reach everything: priority evicts, fifo swaps out at admission.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tests.serve.needed  # isort: skip
 
+import resource
 from pathlib import Path
 
 from backends.sim.costs.constant import Constant
@@ -42,6 +43,12 @@ def test_the_prefix_cache_can_be_emptied(server: Server) -> None:
     assert b"data: " in client.read_until(b"data: ")
     client.close()
     wait_for(lambda: server.http.get("/load").json() == {"server_load": 0})
+
+
+def test_it_opens_as_many_connections_as_it_may(server: Server) -> None:
+    """Each is an open file, and the tests' shell may allow fewer than the server can have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert server.metric("process_max_fds") == min(hard, 1 << 16)
 
 
 def test_probes_need_no_body(server: Server) -> None:

@@ -115,6 +115,18 @@ def test_chats_that_are_none(server: Server, case: str) -> None:
     assert response.status_code == 400 and response.json()["error"]["param"] == "messages"
 
 
+def test_chats_are_told_of_their_own_fields(server: Server) -> None:
+    chat = [{"role": "user", "content": "x!" * 9000}]
+    for fields, param in (
+        ({"messages": chat}, "messages"),
+        ({"messages": [{"role": "user", "content": "x"}], "max_completion_tokens": 9000}, "max_completion_tokens"),
+        ({"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}, "max_tokens"),
+        ({"messages": [{"role": "user", "content": "x"}], "top_logprobs": 2}, "top_logprobs"),
+    ):
+        response = server.post("/v1/chat/completions", **fields)
+        assert response.status_code == 400 and response.json()["error"]["param"] == param
+
+
 def test_headers_are_checked_as_fields_are(server: Server) -> None:
     for header, value in (("X-Request-Id", "two words"), ("X-Override-Priority", "high")):
         response = server.http.post("/v1/completions", json={"prompt": "x"}, headers={header: value})

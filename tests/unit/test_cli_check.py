@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from schedlab.errors import InvariantViolation, UsageError
+from schedlab.invariants import laws
+from schedlab.testing import Script
+from schedlab.testing.laws import TESTING_LAWS
+from schedlab.testing.tally import Tally
 from tests.unit.replay_helpers import Ended, schedlab
 
 STARVES = """
@@ -19,6 +24,14 @@ class Shortest(StaticPolicy):
     def key(self, request):
         return request.prompt.num_tokens
 """
+NEEDS_MORE = """
+from schedlab.policies.base import Policy
+
+
+class Needs(Policy):
+    def __init__(self, config, more):
+        super().__init__(config)
+"""
 MENDED = STARVES.replace("num_tokens", "num_tokens * 100_000_000 + request.arrival_ns")
 
 Patch = pytest.MonkeyPatch
@@ -28,8 +41,11 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("schedlab.testing.check.SHRINK_S", 1.0)
+    monkeypatch.setattr("schedlab.testing.check.SHRINK_TICKS", 2_000)
     (tmp_path / "mine.py").write_text(STARVES)
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
+    (tmp_path / "broken.py").write_text("class Any(:")
+    (tmp_path / "needs.py").write_text(NEEDS_MORE)
     return tmp_path
 
 
@@ -90,6 +106,11 @@ def test_a_certificate_says_what_was_tried(folder: Path, monkeypatch: Patch, cap
         (("check", "fifo", "--examples", "5", "--time", "1s"), "give one of them"),
         (("check", "fifo", "--time", "soon"), "'soon' is no duration"),
         (("check", "fifo", "--seed", "-1"), "--seed is -1"),
+        (("check", "fifo", "--out", "."), "a folder; name a file"),
+        (("check", "fifo", "--out", "no/such/F.json"), "its folder does not exist"),
+        (("check", "leaves.py:Any"), "cannot be loaded (SystemExit: 3)"),
+        (("check", "broken.py:Any"), "broken.py:Any"),
+        (("check", "needs.py:Needs"), "missing 1 required positional argument: 'more'"),
     ],
 )
 def test_wrong_use_is_told(
@@ -106,6 +127,8 @@ def test_wrong_use_is_told(
         ({"world": {}}, "world lacks 'config'"),
         ({"actions": [{"do": "Jump"}]}, "'Jump' is none of Submit, Cancel"),
         ({"actions": [{"do": "Tick", "ticks": "many"}]}, "'many' is no int"),
+        ({"actions": [{"do": []}]}, "[] is none of Submit, Cancel"),
+        ({"actions": [{"times": 10**12, "do": "Tick"}]}, "actions[0].times is 1000000000000; give 1 to 100000"),
         ({"schedlab_check": 2}, "not what `schedlab check` saves"),
     ],
 )
@@ -119,3 +142,61 @@ def test_a_damaged_file_is_told(
     assert (ended.code, said in ended.err) == (2, True), ended.err
     with_flags = schedlab(monkeypatch, capsys, "replay", "F.json", "--check", "--tp", "2")
     assert with_flags.code == 2
+
+
+def test_the_same_seed_prints_and_saves_the_same_bytes(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    runs = []
+    for _ in range(2):
+        ended = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
+        runs.append((ended.code, ended.out, (folder / "FAIL-shortest.json").read_bytes()))
+        (folder / "FAIL-shortest.json").unlink()
+    assert runs[0] == runs[1]
+
+
+def test_laws_that_nothing_came_of_are_named_and_not_counted(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys, "check", "fifo", "--examples", 20)
+    text = " ".join(ended.out.split())
+    assert "the_important_one_comes_in (needs a priority policy that evicts)" in text
+    held = int(text.split("laws held ")[1].split()[0])
+    never_judged = text.split("never judged ")[1].split(" examples ")[0].count("(needs ")
+    assert held + never_judged == len(laws()) + len(TESTING_LAWS)
+
+
+def test_a_failure_that_cannot_be_saved_is_in_the_test_that_is_printed(
+    folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    def full(path: Path, content: bytes) -> Path:
+        raise UsageError(f"cannot write {path}: No space left on device; choose a writable place")
+
+    monkeypatch.setattr("experiments.check_command.replace_file", full)
+    found = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
+    assert found.code == 1
+    assert "not saved: cannot write FAIL-shortest.json: No space left on device" in found.out
+    code = found.out[found.out.index("from schedlab.policies.registry") :]
+    with pytest.raises(Exception, match="waiting_is_bounded"):
+        _run_test(code)
+
+
+def test_who_interrupts_the_search_for_a_smaller_failure_gets_the_one_that_there_is(
+    folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    note = Tally.note
+
+    def interrupted(tally: Tally, script: Script, error: InvariantViolation) -> None:
+        note(tally, script, error)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tally, "note", interrupted)
+    found = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
+    assert (found.code, "a law broke: waiting_is_bounded" in found.out) == (1, True)
+
+
+def test_who_interrupts_a_search_is_told_that_it_has_no_result(
+    folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    def interrupted(tally: Tally, *arguments: object, **names: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tally, "begin_example", interrupted)
+    ended = schedlab(monkeypatch, capsys, "check", "fifo", "--examples", 60)
+    assert (ended.code, ended.out) == (130, "") and "interrupted" in ended.err
