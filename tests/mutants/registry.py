@@ -22,6 +22,7 @@ from tests.mutants import (
     of_ticks,
 )
 from tests.mutants.attack import Attack
+from tests.mutants.bent import bent_attacks
 from tests.mutants.judgements import judgement_attacks
 from tests.mutants.made import made_attacks
 from tests.mutants.moments import moment_attacks
@@ -73,6 +74,7 @@ def attacks() -> tuple[Attack, ...]:
         *saved_attacks(),
         *turning_attacks(),
         *pressed[:60],
+        *bent_attacks(25, SEED + 1),
         *hybrids[:15],
         *scenario_attacks(),
         *pressed[60:],
