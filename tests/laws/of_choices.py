@@ -26,6 +26,10 @@ def three_wait(stage: Stage) -> bool:
     return len(stage.core.waiting) > 2
 
 
+def two_decode(stage: Stage) -> bool:
+    return len(stage.core.batch) > 1
+
+
 @CHOICES.of("admission_needs_a_seat")
 def a_fourth_comes_in(stage: Stage) -> None:
     stage.core.slots.num_slots = 9
@@ -81,20 +85,18 @@ def a_row_makes_way_and_loses_what_it_has(stage: Stage) -> None:
     stage.core.preempt(last_row(stage), "priority")
 
 
-TIERS = replace(CROWD, config=config(preemption=PreemptionMode.HOST, swap_host_gib=1))
-CHEAPEST = replace(CROWD, config=config(preemption=PreemptionMode.CHEAPEST, swap_host_gib=1, swap_disk_gib=1))
+TIERS = replace(CRAMPED, config=config(preemption=PreemptionMode.HOST, swap_host_gib=1))
+CHEAPEST = replace(CRAMPED, config=config(preemption=PreemptionMode.CHEAPEST, swap_host_gib=1, swap_disk_gib=1))
 
 
-@CHOICES.of("memory_is_given_up_as_configured", TIERS)
+@CHOICES.of("memory_is_given_up_as_configured", TIERS, ready=two_decode)
 def a_row_that_could_be_swapped_is_computed_again(stage: Stage) -> None:
     stage.core.policy.give_up = lambda view, victim: PreemptionMode.RECOMPUTE  # type: ignore[method-assign]
-    stage.core.give_way(last_row(stage), "decode")
 
 
-@CHOICES.of("memory_is_given_up_as_configured", CHEAPEST)
+@CHOICES.of("memory_is_given_up_as_configured", CHEAPEST, ready=two_decode)
 def a_row_goes_by_a_dear_way(stage: Stage) -> None:
     stage.core.policy.give_up = lambda view, victim: PreemptionMode.DISK  # type: ignore[method-assign]
-    stage.core.give_way(last_row(stage), "decode")
 
 
 @CHOICES.of("victim_keeps_its_outputs")

@@ -1,4 +1,4 @@
-"""Attacks by the suite's own tests of single units: with their own fixtures, all their parameters, and what is drawn."""
+"""Attacks by the suite's own tests of single units: with their own fixtures and parameters, and what they draw."""
 
 from __future__ import annotations
 

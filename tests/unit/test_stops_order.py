@@ -1,4 +1,4 @@
-"""Which token of a whole output ends it, by the rules in words of their own: each output is shown to every rule once."""
+"""Which token of an output ends it, by the rules in words of their own: each output is shown to every rule once."""
 
 from __future__ import annotations
 
