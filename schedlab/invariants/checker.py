@@ -27,6 +27,7 @@ from schedlab.invariants import events as told
 from schedlab.invariants.chain import Chain
 from schedlab.invariants.choices import (
     OVERTAKEN,
+    Need,
     check_admission,
     check_immunity,
     check_outputs_kept,
@@ -157,6 +158,8 @@ class Checker:
         if need is not None:
             check_victim(self._core, event.sequence, need)
         self._room.gives_way(self._core, event.sequence, to_somebody=need is not None)
+        if need is Need.TOKENS:
+            self._room.gave_blocks(self._core, event.sequence, event.freed_blocks)
         who_makes_way_is_swapped_out(self._core, event)
         track.restart()
 
@@ -178,6 +181,8 @@ class Checker:
         if need is not None:
             check_victim(self._core, event.sequence, need)
         self._room.gives_way(self._core, event.sequence, to_somebody=True)
+        if need is Need.TOKENS:
+            self._room.gave_blocks(self._core, event.sequence, event.num_blocks)
 
     def on_restoring(self, event: Restoring) -> None:
         self._follow(event.now_ns, event.sequence)

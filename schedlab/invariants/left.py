@@ -20,12 +20,13 @@ LEAVES = Law(
 
 
 def leaves_what_it_has(core: Scheduler, sequence: Sequence, computed_tokens: int) -> None:
-    """Of one that has just given up its blocks. What a window has let go of hides the rest too: not looked at there."""
-    pool, keys = core.pool, sequence.keys
-    if not keys or core.config.window_blocks:
+    """Of one that has just given up its blocks, and whose window, if it has one, had let go of none of them before."""
+    pool, keys, size = core.pool, sequence.keys, core.config.block_size
+    share = core.config.window_blocks
+    if not keys or (share and computed_tokens > min(share, pool.total_blocks - 1) * size):
         return
     assert isinstance(pool, CachingBlockPool)
-    full_blocks = min(computed_tokens // core.config.block_size, len(keys))
+    full_blocks = min(computed_tokens // size, len(keys))
     found_blocks = len(pool.lookup(keys, full_blocks))
     if found_blocks < full_blocks:
         raise LEAVES.broken(f"{sequence}: {full_blocks} blocks, {found_blocks} can be found", sequence.request_id)

@@ -40,6 +40,13 @@ FOR_SOMEBODY = Law(
     numbers=(42, 43),
     scenarios=(4,),
 )
+NEEDED = Law(
+    "nobody_gives_way_without_need",
+    "Nobody gives way to the next tokens of rows while there are free blocks for all of them.",
+    When.EVENT,
+    numbers=(43,),
+    scenarios=(4,),
+)
 
 
 class Room:
@@ -96,6 +103,18 @@ class Room:
         if self._is_planning:
             before, self._room_blocks = self._room_blocks, core.pool.free_blocks - core.reserved_blocks
             self._last_gain = self._room_blocks - before
+
+    def gave_blocks(self, core: Scheduler, sequence: Sequence, blocks: int) -> None:
+        """At most so many came free as it gave way to the next tokens of rows; perhaps it was one of these rows.
+
+        What it leaves in a prefix cache may be there already and free others.
+        """
+        free_before = core.pool.free_blocks - blocks
+        needed_blocks = len(core.batch.growing(0)) + 1
+        if not core.config.prefix_cache and needed_blocks <= free_before:
+            raise NEEDED.broken(
+                f"{sequence} gives way, {free_before} blocks were free and {needed_blocks} enough", sequence.request_id
+            )
 
     def comes_in(self, core: Scheduler, sequence: Sequence) -> None:
         if self._gave_way_before:

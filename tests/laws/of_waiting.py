@@ -81,10 +81,15 @@ def a_row_gives_way_beside_one_that_has_ended(stage: Stage) -> None:
 @WAITING.of("nobody_comes_in_where_rows_gave_way")
 def a_newcomer_takes_the_place_of_a_row(stage: Stage) -> None:
     def swap(*_: object) -> None:
-        stage.core.preempt(last_row(stage), "decode")
+        stage.core.preempt(last_row(stage), "prefill")
         stage.core.admit(first_waiting(stage))
 
     stage.wrap("plan", before=swap)
+
+
+@WAITING.of("nobody_gives_way_without_need")
+def a_row_gives_way_in_an_empty_pool(stage: Stage) -> None:
+    stage.core.preempt(last_row(stage), "decode")
 
 
 @WAITING.of("a_closed_gate_lets_nobody_in")

@@ -20,6 +20,7 @@ from tests.mutants import (
     of_ticks,
 )
 from tests.mutants.attack import Attack
+from tests.mutants.bent import bent_attacks
 from tests.mutants.judgements import judgement_attacks
 from tests.mutants.made import made_attacks
 from tests.mutants.moments import moment_attacks
@@ -63,6 +64,7 @@ def attacks() -> tuple[Attack, ...]:
         *made_attacks(),
         *saved_attacks(),
         *pressed[:60],
+        *bent_attacks(25, SEED + 1),
         *hybrids[:15],
         *scenario_attacks(),
         *pressed[60:],

@@ -9,13 +9,14 @@ from typing import Any
 
 from schedlab.config import PreemptionMode, ResumeRule
 from schedlab.device import CopyKind
-from schedlab.events import Restored, Resumed, StepDone, SwappedOut
+from schedlab.events import RESET, CacheReset, Preempted, Restored, Resumed, StepDone, SwappedOut
 from schedlab.fault_plan import CopyFailure, FaultPlan, StepFailure, Which
 from schedlab.memory.swap import GIB
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.view import View
 from schedlab.sequence import Sequence
 from schedlab.testing import Node, Session, Text, Turn, World, constant
+from schedlab.testing.world import Reset
 from tests.mutants.attack import Attack
 from tests.mutants.made import BASE, Seen, one, said, world
 from tests.mutants.moments import STEP_NS, crowd
@@ -144,6 +145,37 @@ def prompts_are_not_swapped() -> None:
         attack_world(world(Stubborn, blocks, *sessions, max_num_batched_tokens=5, **SWAPS[PreemptionMode.HOST]))
 
 
+class Fresh:
+    """Observer: after a reset that starts all over nobody has an image, and none was lost otherwise."""
+
+    def __init__(self, node: Node) -> None:
+        self._core = node.core
+        self.count = 0
+
+    def on_preempted(self, event: Preempted) -> None:
+        self.count += event.reason == RESET
+        assert event.reason in (RESET, "decode", "prefill"), f"{event.sequence} gives way: {event.reason}"
+
+    def on_cache_reset(self, event: CacheReset) -> None:
+        kept = [one for one in self._core.sequences.values() if one.image is not None]
+        assert event.done and not kept, f"a reset, done {event.done}, leaves the images of {kept}"
+
+
+def nothing_of_before_a_reset_comes_back() -> None:
+    """While several are swapped out, or on their way back."""
+    seen: list[Fresh] = []
+
+    def watch(node: Node) -> None:
+        seen.append(Fresh(node))
+        node.core.bus.add(seen[-1])
+
+    for mode in SWAPS:
+        of = crowd(mode)
+        resets = tuple(Reset(at * STEP_NS, preempt_running=True) for at in range(20, 60, 8))
+        played(replace(of, config=replace(of.config, prefix_cache=True), resets=resets), True, watch=watch)
+    assert all(one.count > 9 for one in seen), f"{[one.count for one in seen]} start over"
+
+
 class Windows:
     """Observer: no row has less on the device than its share, and the cost model is told what is on disk."""
 
@@ -203,6 +235,7 @@ ATTACKS = (
     who_returns_is_immune,
     the_host_keeps_what_the_disk_refuses,
     prompts_are_not_swapped,
+    nothing_of_before_a_reset_comes_back,
     windows_slide,
     windows_slide_over_a_cache,
     steps_fail,
