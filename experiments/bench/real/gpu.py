@@ -47,7 +47,7 @@ QWEN3_06B = {
 def seconds(work: Callable[[], object]) -> float:
     """Of one call on the GPU: the median of several, behind a first one that compiles."""
     work()
-    taken = []
+    taken: list[float] = []
     for _ in range(_ROUNDS):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
@@ -62,7 +62,7 @@ def copy_bytes_per_s() -> float:
     """Bytes read and written by a copy within the GPU's memory."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    return 2.0 * _COPY_BYTES / seconds(lambda: target.copy_(source))
+    return 2 * _COPY_BYTES / seconds(lambda: target.copy_(source))
 
 
 def attention_bytes_per_s() -> float:
