@@ -43,8 +43,8 @@ def document(chosen: argparse.Namespace) -> Iterator[str]:
     yield f"## SmolLM2-135M in float32 on the CPU, beside transformers {version('transformers')}"
     yield ""
     yield (
-        f"{chosen.threads} threads each, in processes of their own that take turns; medians of {chosen.rounds} rounds, in "
-        "each of which the one stream is repeated 5 times. "
+        f"Threads of each: {chosen.threads}, in processes of their own that take turns. Rounds: {chosen.rounds}, with "
+        "the one stream five times in each; medians. "
         "transformers: `generate` with its KV cache, static padded batches in the order of arrival. Only wanted tokens "
         "count."
     )
