@@ -48,8 +48,9 @@ clean:
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
+# With what `schedlab check` makes its examples with.
 .venv/replay: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) --editable .
+	$(PIP) --editable '.[check]'
 	touch $@
 
 .venv/dev: .venv/replay
