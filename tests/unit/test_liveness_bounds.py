@@ -9,7 +9,8 @@ import pytest
 
 from schedlab.config import SchedulerConfig
 from schedlab.errors import InvariantViolation
-from schedlab.events import Admitted, Arrived
+from schedlab.events import Admitted, Arrived, Finished
+from schedlab.request import FinishReason
 from schedlab.sequence import Sequence, State
 from schedlab.testing.liveness import ROUNDS, SLACK_PASSES, Liveness
 from tests.unit.sequences import waiting
@@ -32,11 +33,12 @@ def liveness(*, one_line: bool) -> Liveness:
 
 
 def passes(laws: Liveness, count: int, first: int) -> None:
-    """So many others come after everybody who is there, and each gets a seat."""
+    """So many others come after everybody who is there; each gets a seat and ends."""
     for number in range(first, first + count):
         newcomer = waiting(number)
         laws.on_arrived(Arrived(0, newcomer))
         laws.on_admitted(Admitted(0, newcomer))
+        laws.on_finished(Finished(0, newcomer, FinishReason.LENGTH))
 
 
 def oldest(laws: Liveness, state: State) -> Sequence:
