@@ -67,7 +67,9 @@ def convert(
     cap_prompt: int | None = typer.Option(None, help="Cut prompts to so many tokens."),
     cap_output: int | None = typer.Option(None, help="Cut outputs to so many tokens."),
     resample: int | None = typer.Option(None, help="Draw so many rows with replacement."),
-    anonymise: bool = typer.Option(False, "--anonymise", metavar="", help="Number sessions, tenants and block ids anew."),
+    anonymise: bool = typer.Option(
+        False, "--anonymise", metavar="", help="Number sessions, tenants and block ids anew."
+    ),
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
@@ -127,7 +129,9 @@ def generate(
 def fetch(
     name: str = typer.Argument("", help="A public trace; --list shows them."),
     out: Path = typer.Option(Path(), help="The folder to put it in."),
-    show: bool = typer.Option(False, "--list", metavar="", help="List the public traces, where they are and their licences."),
+    show: bool = typer.Option(
+        False, "--list", metavar="", help="List the public traces, where they are and their licences."
+    ),
 ) -> None:
     """Download a public trace from its own repository and check its SHA-256."""
     from schedlab.errors import UsageError

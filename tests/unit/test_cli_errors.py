@@ -192,5 +192,7 @@ def test_a_flag_without_a_value_is_shown_without_one(
     monkeypatch: MonkeyPatch, capsys: Capture, command: list[str]
 ) -> None:
     ended = schedlab(monkeypatch, capsys, *command, "--help")
-    assert ended.code == 0 and "--" in ended.out
-    assert "<bool>" not in ended.out and "BOOLEAN" not in ended.out
+    # --help itself is typer's.
+    options = [line for line in ended.out.splitlines() if "--" in line and "--help" not in line]
+    assert ended.code == 0 and options
+    assert not [line for line in options if "bool" in line.lower()]
