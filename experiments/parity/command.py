@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from experiments.bar import progress
 from experiments.config import dump
+from experiments.extras import need
 from experiments.new_folder import new_folder
 from experiments.options import options_from
 from experiments.parity.compare import digest, first_difference
@@ -33,9 +33,7 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
         UsageError: anything that a caller can mend; also without the extra `serve`.
         Stalled: work is left that nothing will ever move.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise UsageError(f"parity needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]'")
+    need("parity", _NEEDED)
     if device not in DEVICES:
         raise UsageError(f"--device {device!r} is not known; choose one of {', '.join(DEVICES)}")
     from experiments.parity.real import RealSide

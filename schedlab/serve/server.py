@@ -94,6 +94,8 @@ def leave_if_running(engine: Engine) -> None:
     That thread may be in native code, and an interpreter that ends meanwhile aborts the process.
     """
     if engine.is_running:
+        if (error := sys.exception()) is not None:
+            _say(f"error: {error}")
         _say("error: ended while the scheduler was at work; what the step in flight would have given is lost")
         sys.stdout.flush()
         os._exit(_ABANDONED_EXIT)
