@@ -9,6 +9,7 @@ from backends.sim.links import HOST_LINK_PERCENT
 from experiments import truth
 from experiments.memory import about_snapshots, scheduler_for
 from experiments.setup import Setup
+from reports.table import none_served
 from schedlab.device import CopyKind
 from schedlab.policies.priority import Priority
 from traces.words import counted
@@ -24,6 +25,8 @@ def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
 def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["partial"]:
         yield PARTIAL
+    if warning := none_served(summary):
+        yield warning
     yield from _about_faults(setup, summary)
     yield from _about_the_trace(setup, summary["trace_rows"])
     yield from _about_the_times(setup)
