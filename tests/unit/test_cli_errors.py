@@ -56,7 +56,7 @@ BAD_FLAGS = [
     (["--slo="], "--slo is empty"),
     (["--out", ""], "--out is empty"),
     ([""], "an argument is empty"),
-    (["--set", "evict=true"], "that of priority does: --policy priority"),
+    (["--set", "evict=true"], "policy priority does: --policy priority"),
     (["--perfetto-window", "9-3"], "--perfetto-window"),
 ]
 
