@@ -7,7 +7,7 @@ PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --con
 
 PORT ?= 8000
 
-.PHONY: replay serve test test-models check-deep lint bench clean
+.PHONY: replay serve test test-models check-deep lint bench bench-device clean
 
 replay: .venv/replay
 	.venv/bin/schedlab replay --out runs/first
@@ -38,14 +38,19 @@ lint: .venv/dev
 bench: .venv/replay
 	.venv/bin/python -m experiments.bench
 
+# The real device on a CPU, beside transformers.
+bench-device: .venv/models
+	.venv/bin/python -m experiments.bench.real
+
 clean:
 	rm -rf .venv runs
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
+# With what `schedlab check` makes its examples with.
 .venv/replay: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) --editable .
+	$(PIP) --editable '.[check]'
 	touch $@
 
 .venv/dev: .venv/replay

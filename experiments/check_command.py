@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +15,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
+from experiments.extras import need
 from experiments.memory_bound import bounded_memory
 from experiments.values import duration_ns
 from reports.files import replace_file
@@ -60,10 +60,12 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
     if seed < 0:
         raise UsageError(f"--seed is {seed}; give 0 or more")
     time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
+    if time_s is not None and time_s <= 0:
+        raise UsageError(f"--time is {time}; give a time above 0")
     policy = find_policy(name)
     path = out or Path(f"FAIL-{_plain(policy.name)}.json")
     _need_place(path)
-    _need_hypothesis()
+    need("check", ["hypothesis"])
     from schedlab.testing.check import check_policy
 
     total = None if time_s is not None else examples or DEFAULT_EXAMPLES
@@ -108,11 +110,6 @@ def _need_place(path: Path) -> None:
     if path.is_dir() or not path.parent.is_dir():
         problem = "a folder" if path.is_dir() else "its folder does not exist"
         raise UsageError(f"--out {path}: {problem}; name a file that can be written")
-
-
-def _need_hypothesis() -> None:
-    if find_spec("hypothesis") is None:
-        raise UsageError("schedlab check makes its examples with Hypothesis: pip install 'schedlab[check]'")
 
 
 def _print_certificate(console: Console, name: str, report: Report) -> None:

@@ -21,14 +21,14 @@ class ChunkContext(NamedTuple):
 
 
 class RowContexts(NamedTuple):
-    """The contexts of R decode rows, padded to the longest of them.
+    """The contexts of R decode rows, padded to one length.
 
     slots: [R, longest] int64; padding repeats a slot of the same row, so that no memory is read that was never written.
-    padding: [R, longest] float32 to be added to the scores, 0 for a token and -inf behind the last; None = no padding.
+    padding: [R, longest] float32 to be added to the scores, 0 for a token and -inf behind the last.
     """
 
     slots: Tensor
-    padding: Tensor | None
+    padding: Tensor
 
 
 def chunk_slots(block_table: Tensor, context_tokens: int, block_size: int) -> Tensor:
@@ -45,7 +45,7 @@ def row_contexts(
     Args:
         block_tables: [R, blocks] int64; what lies behind a row's last block is not used.
         lengths: [R] int64, tokens of each row, the one that is being computed included; at least 1.
-        longest: the largest of them.
+        longest: at least the largest of them.
         window: only the last so many tokens are looked at; None = all.
     """
     span = longest if window is None else min(longest, window)
@@ -55,7 +55,7 @@ def row_contexts(
     inside = torch.minimum(positions, last)
     slots = block_tables.gather(1, inside // block_size) * block_size + inside % block_size
     padding = torch.zeros(positions.shape, device=lengths.device).masked_fill_(positions > last, float("-inf"))
-    return RowContexts(slots, padding if len(lengths) > 1 else None)
+    return RowContexts(slots, padding)
 
 
 def prefill_attention(
@@ -106,7 +106,7 @@ def decode_attention(
         cache.flatten(0, 1).index_select(0, slots).view(rows, -1, kv_heads, size).transpose(1, 2)
         for cache in (keys, values)
     )
-    padding = None if contexts.padding is None else contexts.padding[:, None, None, :].to(queries.dtype)
+    padding = contexts.padding[:, None, None, :].to(queries.dtype)
     return _attend(query, key, value, padding, scale, soft_cap, is_causal=False).reshape(rows, heads, size)
 
 

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from backends.cuda.copies import CopyEngine, CopyTicket
+from backends.cuda.graphs import CudaRecorder, DecodeGraphs, Recorder
 from backends.cuda.histories import Histories
+from backends.cuda.host_memory import want_huge_pages
 from backends.cuda.model import Model
 from backends.cuda.packing import PackedStep, Packer
 from backends.cuda.prompt_scores import prompt_logprobs
@@ -53,6 +55,7 @@ class CudaDevice:
         num_blocks: KV blocks, see `plan_for`.
         store: where images go that leave the host for the disk; None = there is no disk tier.
         clock: nanoseconds; never goes back.
+        record: how decode steps are recorded; None = as CUDA graphs on a GPU, and not at all on a CPU.
 
     Raises UsageError for a configuration that this device does not serve.
     """
@@ -65,13 +68,13 @@ class CudaDevice:
         *,
         store: SpillStore | None = None,
         clock: Callable[[], int] = monotonic_ns,
+        record: Recorder | None = None,
     ) -> None:
         _refuse(config, model)
         spec, block_size, device = model.spec, config.block_size, model.device
         self.model = model
-        self.kv = torch.empty(
-            (spec.layers, 2, num_blocks, block_size, spec.kv_heads, spec.head_dim), dtype=model.dtype, device=device
-        )
+        shape = (spec.layers, 2, num_blocks, block_size, spec.kv_heads, spec.head_dim)
+        self.kv = want_huge_pages(torch.empty(shape, dtype=model.dtype, device=device))
         block_bytes = block_size * spec.kv_bytes_per_token(model.dtype.itemsize)
         self.facts = DeviceFacts(f"{device.type} {spec.name}", num_blocks, block_bytes=block_bytes)
         # No sequence is longer than the pool, whatever the model could do.
@@ -82,6 +85,9 @@ class CudaDevice:
         self._sampler = Sampler(self.rows, self.histories, model.operations, device)
         self._copies = CopyEngine(self.kv, model.operations, store)
         self.on_copy_done = self._copies.on_done
+        record = CudaRecorder() if record is None and self.kv.is_cuda else record
+        most_blocks = self.rows.block_tables.shape[1]
+        self._graphs = DecodeGraphs(model, self.kv, config.max_num_seqs, most_blocks, record) if record else None
         self._clock, self._begin_ns = clock, clock()
         self._num_launches = 0
         self._ns_per_token = _FIRST_NS_PER_TOKEN
@@ -167,11 +173,10 @@ class CudaDevice:
         self._note_rows(step)
         packed = ticket.packed = self._packer.pack(step)
         with torch.inference_mode():
-            hidden = self.model.hidden(packed.inputs, self.kv)
-            logits = self.model.logits(hidden[packed.inputs.sampled])
-            ticket.prompt_logprobs = prompt_logprobs(
-                step.chunks, packed.inputs.chunks, hidden, self.model, self.histories
-            )
+            if self._graphs is not None and not step.chunks:
+                logits = self._graphs.logits(packed.inputs)
+            else:
+                logits = self._with_chunks(step, packed, ticket)
             sampled = self._sampler.sample(packed, logits)
             tokens = self.histories.scripted(packed.sequences, packed.output_indices, sampled.tokens)
             sampled = ticket.sampled = sampled._replace(tokens=tokens)
@@ -182,6 +187,11 @@ class CudaDevice:
                 ticket.host_tokens.copy_(sampled.tokens, non_blocking=True)
                 ticket.readback = torch.cuda.Event()
                 ticket.readback.record()
+
+    def _with_chunks(self, step: Step, packed: PackedStep, ticket: StepTicket) -> Tensor:
+        hidden = self.model.hidden(packed.inputs, self.kv)
+        ticket.prompt_logprobs = prompt_logprobs(step.chunks, packed.inputs.chunks, hidden, self.model, self.histories)
+        return self.model.logits(hidden[packed.inputs.sampled])
 
     def _note_rows(self, step: Step) -> None:
         for chunk in step.chunks:

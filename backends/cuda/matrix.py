@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -12,9 +14,8 @@ _PANEL_OUTPUTS = 192
 class Matrix:
     """x @ weight.T + bias.
 
-    All products of SmolLM2-135M's layers on one core of a Sapphire Rapids Xeon: for one row 62 ms by columns, 85 ms by
-    panels and 100 ms from the weight as it is stored (as the machine was then); for 16 rows 64 ms by panels and 121 ms
-    as it is stored; for 64 rows 111 and 176 ms.
+    All products of SmolLM2-135M with 16 rows on one core of a Sapphire Rapids Xeon: 91 ms by panels, 113 ms from the
+    weight as it is stored, both in huge pages; with one row 44 ms by columns and 52 ms by panels.
 
     Attributes:
         outputs: rows of the weight.
@@ -25,14 +26,17 @@ class Matrix:
 
     Args:
         weight: [outputs, inputs].
+        place: a contiguous copy in the memory where it shall stay.
     """
 
     __slots__ = ("bias", "columns", "outputs", "panels")
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None = None, *, place: Callable[[Tensor], Tensor] = Tensor.contiguous
+    ) -> None:
         self.outputs, self.bias = len(weight), bias
-        self.panels = weight.t()[None] if weight.is_cuda else _panels(weight)
-        self.columns = None if weight.is_cuda else weight.t().contiguous()
+        self.panels = weight.t()[None] if weight.is_cuda else place(_panels(weight))
+        self.columns = None if weight.is_cuda else place(weight.t())
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, inputs] to [T, outputs]."""
@@ -50,8 +54,9 @@ class Matrix:
 
 
 def _panels(weight: Tensor) -> Tensor:
+    """A view of the weight, or of what it becomes when it is filled up."""
     outputs, inputs = weight.shape
     count = -(-outputs // _PANEL_OUTPUTS)
     width = -(-outputs // count)
     filled = torch.nn.functional.pad(weight, (0, 0, 0, count * width - outputs))
-    return filled.view(count, width, inputs).transpose(1, 2).contiguous()
+    return filled.view(count, width, inputs).transpose(1, 2)

@@ -23,7 +23,8 @@ class StepInputs(NamedTuple):
     """T packed tokens: those of `chunks`, then one of each of R decode rows.
 
     token_ids, positions, slots: [T] int64; slots are where keys and values go.
-    block_tables: [R, blocks] int64; lengths: [R] int64, this step's token included; `longest` of them.
+    block_tables: [R, blocks] int64; lengths: [R] int64, this step's token included; longest: at least the largest of
+        them.
     sampled: [n] int64, the tokens of the step whose logits are wanted.
     """
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from backends.cuda.checkpoint import Checkpoint, expert_names
+from backends.cuda.host_memory import HugePages
 from backends.cuda.matrix import Matrix
 from backends.cuda.spec import ModelSpec
 from schedlab.errors import UsageError
@@ -89,6 +90,7 @@ def assemble(
 class _Assembly:
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
         self.spec, self.checkpoint, self.dtype, self.device = spec, checkpoint, dtype, device
+        self._host = HugePages()
 
     def model(self, progress: Callable[[int, int], None]) -> ModelWeights:
         embedding = self._stacked("model.embed_tokens.weight")
@@ -97,7 +99,7 @@ class _Assembly:
             layers.append(self._layer(f"model.layers.{layer}", layer))
             progress(layer + 1, self.spec.layers)
         head = embedding if self.spec.tie_embeddings else self._stacked("lm_head.weight")
-        return ModelWeights(embedding, layers, self._norm("model.norm"), Matrix(head))
+        return ModelWeights(embedding, layers, self._norm("model.norm"), Matrix(head, place=self._host.copy))
 
     def _layer(self, name: str, layer: int) -> LayerWeights:
         spec, attention = self.spec, f"{name}.self_attn"
@@ -131,7 +133,7 @@ class _Assembly:
     def _matrix(self, *names: str, has_bias: bool = False) -> Matrix:
         """Those projections as one."""
         bias = self._stacked(*(f"{name}.bias" for name in names)) if has_bias else None
-        return Matrix(self._stacked(*(f"{name}.weight" for name in names)), bias)
+        return Matrix(self._stacked(*(f"{name}.weight" for name in names)), bias, place=self._host.copy)
 
     def _stacked(self, *names: str) -> Tensor:
         """Those tensors below one another, in the model's type on its device."""

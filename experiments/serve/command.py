@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from experiments.config import schedlab_version
+from experiments.extras import need
 from experiments.incident.recorder import RecordedScheduler, line_of, ticks_path
 from experiments.options import options_from
 from experiments.serve.lines_file import LinesFile
@@ -72,19 +72,22 @@ class ServeOptions:
 def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
     """Serve until a signal ends it; `given` are the options that a replay has too. False if the scheduler died.
 
+    If its step in flight does not end in time, or a second signal comes, the process ends with code 1.
+
     Raises UsageError for anything wrong with the options, and without the extra `serve`.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise UsageError(f"serve needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]'")
-    from schedlab.serve.server import bind, run_server
+    need("serve", _NEEDED)
+    from schedlab.serve.server import bind, leave_if_running, run_server
 
     bound = bind(options.host, options.port)
     served = _served(given, options)
-    with ExitStack() as records:
+    with ExitStack() as ends, ExitStack() as records:
         if options.record is not None:
             served = _recorded(served, given, options.record, records)
-        return run_server(_service(served, options), bound, served.what, options.drain_s)
+        service = _service(served, options)
+        # When the records are closed.
+        ends.callback(leave_if_running, service.engine)
+        return run_server(service, bound, served.what, options.drain_s)
 
 
 def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:
@@ -107,12 +110,7 @@ def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
 
         return simulated(options_from(given))
     _refuse({name: given.get(name) for name in _OF_SIM}, "it shapes a modelled GPU: use --device sim")
-    missing = [name for name in _NEEDED_BY_MODELS if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"a real model needs {', '.join(missing)}: install the extra, as in pip install 'schedlab[serve]', or use "
-            "--device sim"
-        )
+    need("a real model", _NEEDED_BY_MODELS, "or use --device sim")
     from experiments.serve.real import real
 
     shared = {name: value for name, value in given.items() if name != "model"}

@@ -7,7 +7,7 @@
     def test_my_policy_keeps_every_law(world):
         assert run(world).end == "done"
 
-`schedlab.testing.strategies` needs Hypothesis (`pip install 'schedlab[check]'`); nothing else here does.
+`schedlab.testing.strategies` needs Hypothesis (the extra `check`); nothing else here does.
 """
 
 from schedlab.testing.actions import Script, Stage, play

@@ -76,7 +76,8 @@ def _shown(answer: object) -> str:
 
 
 def _no_number(answer: object, *question: object) -> str:
-    is_number = isinstance(answer, Integral) and not isinstance(answer, bool)
+    # The plain type first: the abstract one is slow to ask, and takes in those of array libraries.
+    is_number = type(answer) is int or (isinstance(answer, Integral) and not isinstance(answer, bool))
     return "" if is_number else f"{_shown(answer)} an int"
 
 

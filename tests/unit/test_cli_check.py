@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,24 @@ def test_the_regression_test_that_is_printed_fails_until_the_policy_is_mended(
         _run_test(code)
     (folder / "mine.py").write_text(MENDED)
     _run_test(code)
+
+
+def test_without_hypothesis_it_says_how_this_python_gets_it(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setattr("experiments.extras.find_spec", lambda name: None)
+    ended = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest")
+    assert ended.code == 2
+    assert f"check needs hypothesis; install with: {sys.executable} -m pip install hypothesis" in ended.err
+
+
+def test_what_the_readme_does_after_make_replay_is_installed_by_it() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    rule = makefile[makefile.index("\n.venv/replay:") :].partition("\n\n")[0]
+    assert "--editable '.[check]'" in rule
+
+
+def test_no_time_at_all_is_refused(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys, "check", "fifo", "--time", "0s")
+    assert (ended.code, "--time is 0s" in ended.err, ended.out) == (2, True, "")
 
 
 def _run_test(code: str) -> None:

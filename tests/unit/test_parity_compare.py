@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from pathlib import Path
 
 import pytest
 
-from experiments.parity import command
+from experiments import extras
 from experiments.parity.compare import Difference, first_difference
 from tests.unit.replay_helpers import schedlab
 
@@ -53,8 +54,8 @@ def test_a_log_that_ends_before_the_other_differs_there(longer: int, tmp_path: P
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     ended = schedlab(monkeypatch, capsys, "parity")
     assert ended.code == 2
-    assert "parity needs torch, safetensors, tokenizers, gguf: install the extra" in ended.err
-    assert "pip install 'schedlab[serve]'" in ended.err
+    assert "parity needs torch, safetensors, tokenizers, gguf; install with: " in ended.err
+    assert f"{sys.executable} -m pip install torch safetensors tokenizers gguf" in ended.err

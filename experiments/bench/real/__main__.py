@@ -18,7 +18,7 @@ def arguments() -> argparse.Namespace:
     """Of the command line."""
     parser = argparse.ArgumentParser(prog="python -m experiments.bench.real", description=__doc__)
     parser.add_argument("--chats", type=int, default=64, help="chats of the second load (64)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each load, of which the median counts (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts (3)")
     parser.add_argument("--threads", type=int, default=2, help="threads of either side (2)")
     chosen = parser.parse_args()
     for name in ("chats", "rounds", "threads"):
@@ -43,7 +43,8 @@ def document(chosen: argparse.Namespace) -> Iterator[str]:
     yield f"## SmolLM2-135M in float32 on the CPU, beside transformers {version('transformers')}"
     yield ""
     yield (
-        f"{chosen.threads} threads each, in processes of their own that take turns; medians of {chosen.rounds} rounds. "
+        f"Threads of each: {chosen.threads}, in processes of their own that take turns. Rounds: {chosen.rounds}, with "
+        "the one stream five times in each; medians. "
         "transformers: `generate` with its KV cache, static padded batches in the order of arrival. Only wanted tokens "
         "count."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from backends.cuda.device import CudaDevice
@@ -36,11 +38,11 @@ class Outputs:
 def ours() -> Serve:
     """Continuous batching with the `vllm` preset."""
     model = load_model(demo_model(), device=torch.device("cpu"), dtype="float32", max_model_len=MAX_MODEL_LEN)
-    return lambda load: serve_all(model, load)
+    return lambda load: ready(model, load)()
 
 
-def serve_all(model: Model, load: Load) -> None:
-    """Serve a load to its end on a fresh scheduler and device."""
+def ready(model: Model, load: Load) -> Callable[[], None]:
+    """A fresh scheduler and device that have been given a load; what serves it to its end."""
     fields = {
         **find_preset(_PRESET).fields,
         "max_model_len": model.max_model_len,
@@ -56,9 +58,13 @@ def serve_all(model: Model, load: Load) -> None:
     for number, (prompt, count) in enumerate(zip(load.prompts, load.outputs, strict=True)):
         mailbox.send(Submit(Request(number, Prompt.of_tokens(prompt), count, sampling=sampling)))
     mailbox.send(Close())
-    run_blocking(core, device, mailbox)
-    device.close()
-    assert outputs.num_tokens == sum(load.outputs)
+
+    def run() -> None:
+        run_blocking(core, device, mailbox)
+        device.close()
+        assert outputs.num_tokens == sum(load.outputs)
+
+    return run
 
 
 def theirs() -> Serve:
