@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -190,8 +191,12 @@ def _keep_sources(out: Path, sources: list[str]) -> None:
     """What is read is not replaced."""
     from schedlab.errors import UsageError
 
-    for source in map(Path, sources):
-        if out.exists() and source.exists() and out.samefile(source):
+    for source in sources:
+        is_same = False
+        # One of them is not there, or cannot be: whoever opens it says so.
+        with suppress(OSError):
+            is_same = out.samefile(source)
+        if is_same:
             raise UsageError(f"{out} is read and would be replaced; write to another file")
 
 
