@@ -61,7 +61,7 @@ KILLERS = Path(__file__).with_name("killers.tsv")
 @cache
 def attacks() -> tuple[Attack, ...]:
     """The quick ones first; the same for every mutant. Made before anything is wrong."""
-    worlds, hybrids, pressed = world_attacks(120, SEED), hybrid_attacks(60, SEED), pressed_attacks(170, SEED)
+    worlds, hybrids, pressed = world_attacks(100, SEED), hybrid_attacks(60, SEED), pressed_attacks(150, SEED)
     return (
         *part_attacks(),
         *judgement_attacks(),
