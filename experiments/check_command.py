@@ -60,6 +60,8 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
     if seed < 0:
         raise UsageError(f"--seed is {seed}; give 0 or more")
     time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
+    if time_s is not None and time_s <= 0:
+        raise UsageError(f"--time is {time}; give a time above 0")
     policy = find_policy(name)
     path = out or Path(f"FAIL-{_plain(policy.name)}.json")
     _need_place(path)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from backends.sim.device import SimDevice
 from schedlab.core.scheduler import Scheduler
 from schedlab.errors import UsageError
+from schedlab.law import When
+
+if TYPE_CHECKING:
+    from schedlab.invariants import Checker
 
 
 class Check(StrEnum):
@@ -29,6 +35,21 @@ def check_of(value: bool | str | None) -> Check | None:
     return Check(value)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What was verified, if the run has come to its end without a word."""
+
+    check: Check
+    checker: Checker
+
+    def facts(self) -> dict[str, int]:
+        """The laws that were looked at, and after how many ticks."""
+        from schedlab.invariants import laws
+
+        num_laws = sum(law.when is not When.SHADOW or self.check is Check.SHADOW for law in laws())
+        return {"checked_laws": num_laws, "checked_ticks": self.checker.num_ticks}
+
+
 def device_kind(plain: type[SimDevice], check: Check | None) -> type[SimDevice]:
     """The class of device that runs as `plain` does and keeps a shadow KV if it is asked for."""
     if check is not Check.SHADOW:
@@ -38,15 +59,17 @@ def device_kind(plain: type[SimDevice], check: Check | None) -> type[SimDevice]:
     return ShadowDevice if plain is SimDevice else type(f"Shadow{plain.__name__}", (plain, ShadowDevice), {})
 
 
-def attach(check: Check | None, core: Scheduler) -> None:
-    """Follow `core` and its device, from before the first plan."""
+def attach(check: Check | None, core: Scheduler) -> Held | None:
+    """Follow `core` and its device, from before the first plan; what is returned says in the end what was verified."""
     if check is None:
-        return
+        return None
     from schedlab.invariants import Checker
 
-    Checker().attach(core)
+    checker = Checker()
+    checker.attach(core)
     if check is Check.SHADOW:
         from backends.sim.shadow_kv import ShadowDevice
 
         assert isinstance(core.device, ShadowDevice)
         core.device.attach(core)
+    return Held(check, checker)

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.checks import Check
 from experiments.config import check_repeats, is_config, read_config
 from experiments.options import DEFAULT_TRACE, options_from
-from experiments.out_dir import OutDir
+from experiments.out_dir import CONFIG, OutDir
 from experiments.replay import RunOptions, run
 from experiments.result import ReplayResult
 from experiments.setup import Setup, prepare
@@ -85,6 +85,8 @@ def _run(job: Job, setup: Setup, events_path: Path | None) -> ReplayResult:
 def _setup(given: Mapping[str, Any]) -> Setup:
     trace = given.get("trace") or DEFAULT_TRACE
     path = Path(trace)
+    if is_config(path / CONFIG):
+        raise UsageError(f"{path} holds the results of a replay; {path / CONFIG} repeats it")
     if not is_config(path):
         return prepare(options_from(given))
     others = [name for name, value in given.items() if name != "trace" and value is not None]

@@ -9,9 +9,12 @@ from backends.sim.links import HOST_LINK_PERCENT
 from experiments import truth
 from experiments.memory import about_snapshots, scheduler_for
 from experiments.setup import Setup
+from reports.table import none_served
 from schedlab.device import CopyKind
 from schedlab.policies.priority import Priority
 from traces.words import counted
+
+PARTIAL = "partial: the run was interrupted; only what had happened until then is counted"
 
 
 def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
@@ -21,7 +24,9 @@ def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
 
 def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["partial"]:
-        yield "partial: the run was interrupted; only what had happened until then is counted"
+        yield PARTIAL
+    if warning := none_served(summary):
+        yield warning
     yield from _about_faults(setup, summary)
     yield from _about_the_trace(setup, summary["trace_rows"])
     yield from _about_the_times(setup)
@@ -45,12 +50,7 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:
-    trace, report = setup.workload.trace, setup.workload.report
-    if not trace.is_model or setup.workload.title != "modelled trace":
-        yield f"{setup.workload.title}, sha256 {trace.sha256[:12]}…"
-    if trace.is_model and not any("modelled" in note for note in report.notes):
-        yield "modelled, not original: its requests were drawn, not recorded"
-    yield from report.notes
+    yield from setup.workload.origin()
     read = counted(rows["read"], "row")
     dropped = "".join(f", {count:,} dropped ({reason})" for reason, count in rows["dropped"].items())
     reordered = f", {rows['reordered']:,} put in order" if rows["reordered"] else ""

@@ -21,6 +21,7 @@ from experiments.checks import Check, attach, device_kind
 from experiments.departures import Departures
 from experiments.event_log import EventLog
 from experiments.observers import Observers
+from experiments.own_policy import blamed
 from experiments.request_maker import RequestMaker
 from experiments.result import Left, ReplayResult
 from experiments.setup import Setup
@@ -57,7 +58,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     Raises:
         Stalled: work is left that nothing will ever move.
         InvariantViolation: a law does not hold (with `check`).
-        UsageError: a row of the trace is wrong, or the decision log cannot be written.
+        UsageError: a row of the trace is wrong, the policy raises, or the decision log cannot be written.
     """
     how = how or RunOptions()
     started, cpu_started = time.perf_counter(), time.process_time()
@@ -67,7 +68,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
     maker = RequestMaker(setup.limit, setup.scheduler.max_model_len, outputs)
     observers = Observers(maker, how.perfetto_window_ns)
     observers.add_to(core.bus, device.links, with_copies=setup.scheduler.uses_swap)
-    attach(how.check, core)
+    held = attach(how.check, core)
     log = EventLog(how.events_path) if how.events_path else None
     if log is not None:
         core.bus.add(log)
@@ -80,7 +81,8 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
         Watch(observers.requests, observers.usage, setup.workload.stats.rows, how.stop or StopSignal(), how.show)
     )
     try:
-        stopped = _run_clock(clock)
+        with blamed(setup.policy, setup.options.policy):
+            stopped = _run_clock(clock)
     finally:
         if log is not None:
             log.close()
@@ -94,6 +96,7 @@ def run(setup: Setup, how: RunOptions | None = None) -> ReplayResult:
         core.pool.num_evicted,
         core.snapshots.counts() if core.snapshots is not None else None,
         injected() if injected else None,
+        held.facts() if held is not None else {},
     )
     return ReplayResult(setup, observers, left, partial=stopped, wall_s=wall_s, cpu_s=cpu_s)
 

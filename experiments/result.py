@@ -22,6 +22,7 @@ class Left(NamedTuple):
     """What a run leaves beside what its observers saw.
 
     `snapshots` counts what became of them where sequences carry a state; `injected` counts faults, if any were planned.
+    `held` is what was verified, if anything was.
     """
 
     unsent_turns: int
@@ -29,6 +30,7 @@ class Left(NamedTuple):
     evicted_blocks: int
     snapshots: dict[str, int] | None
     injected: dict[str, Any] | None
+    held: dict[str, int]
 
 
 class ReplayResult:
@@ -37,7 +39,7 @@ class ReplayResult:
     Attributes:
         config: all that repeats the run, and what followed from it.
         summary: the same on every repeat. Latencies in milliseconds, shares as 0 to 1.
-        run: what differs on a repeat: wall time, machine, date.
+        run: what a repeat does not give again: wall time, machine, date, what was verified.
         notes: sentences about what the numbers rest on.
         partial: the run was stopped before its end.
         folder: where its files are; None without files.
@@ -61,7 +63,8 @@ class ReplayResult:
             "refused": list(observers.reasons.refused.values()),
             "failed": list(observers.reasons.failed.values()),
         }
-        self.run = _run_facts(len(observers.requests), self.summary.get("duration_s", 0.0), wall_s, cpu_s)
+        facts = _run_facts(len(observers.requests), self.summary.get("duration_s", 0.0), wall_s, cpu_s)
+        self.run = {**facts, **left.held}
         self.notes = notes_of(setup, self.summary)
 
     @cached_property

@@ -18,6 +18,7 @@ from reports.perfetto import parse_window
 from reports.table import print_summary
 from schedlab.errors import UsageError
 from schedlab.testing.script_file import is_script
+from traces.words import counted
 
 NS_PER_S = 1_000_000_000
 
@@ -72,5 +73,8 @@ def replay_on_terminal(
     if start_s >= result.summary["duration_s"] > 0:
         note = f"note: trace.perfetto.json is empty: the run was over before second {start_s:g} (--perfetto-window)"
         console.print(note, markup=False)
+    if "checked_laws" in result.run:
+        held = f"{result.run['checked_laws']} laws, {counted(result.run['checked_ticks'], 'tick')}"
+        console.print(f"check: no law broke ({held})", markup=False)
     console.print(f"results in {result.folder}", markup=False)
     return result.partial

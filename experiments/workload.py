@@ -38,6 +38,15 @@ class Workload:
         """A fresh pass."""
         return self.trace.records()
 
+    def origin(self) -> Iterator[str]:
+        """Sentences about where the trace comes from."""
+        trace, notes = self.trace, self.report.notes
+        if not trace.is_model or self.title != "modelled trace":
+            yield f"{self.title}, sha256 {trace.sha256[:12]}…"
+        if trace.is_model and not any("modelled" in note for note in notes):
+            yield "modelled, not original: its requests were drawn, not recorded"
+        yield from notes
+
     def facts(self) -> dict[str, Any]:
         """What `config.json` says about it."""
         return {

@@ -53,6 +53,8 @@ def print_summary(
 
     console.print(Text(headline(config), style="bold"))
     console.print(Text(budgets(config), style="dim"))
+    if warning := none_served(summary):
+        console.print(Text(warning, style="bold red"))
     console.print(_latency_table(summary))
     console.print(_facts_table(facts(summary, run)))
     for note in notes:
@@ -100,6 +102,15 @@ def _facts_of_the_scheduler(summary: Mapping[str, Any], run: Mapping[str, Any]) 
         ),
         ("speed-up", f"{times(run.get('speedup'))} real time ({duration(run.get('wall_s'))} of wall time)"),
     ]
+
+
+def none_served(summary: Mapping[str, Any]) -> str:
+    """That no request was served to its end and some could not be, so that the figures say little; else empty."""
+    counts = section(summary, "requests")
+    reasons = section(counts, "finished")
+    if any(reasons.get(reason) for reason in FINISHED) or not (counts.get("refused") or reasons.get("error")):
+        return ""
+    return f"no request was served: {number(counts.get('arrived'))} arrived, {ending(counts)}"
 
 
 def throughput(rates: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from schedlab.errors import InvariantViolation, SchedlabError
+from schedlab.errors import InvariantViolation, SchedlabError, UsageError
 from traces.commands import app as trace_app
 
 CHECKS = ("laws", "shadow")
@@ -41,7 +41,9 @@ _MODEL = typer.Option(None, help="A model's name or a Hugging Face config.json."
 _HARDWARE = typer.Option(None, help="A GPU's name.", show_default="h100")
 _TP = typer.Option(None, help="GPUs that share the model.", show_default="1")
 _PRESET = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm")
-_POLICY = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's")
+_POLICY = typer.Option(
+    None, help="fifo, slai, priority, an installed one, module:Class or file.py:Class.", show_default="the preset's"
+)
 _SET = typer.Option(
     None, "--set", metavar="KEY=VALUE", help="A budget or rule of the scheduler or its policy; repeatable."
 )
@@ -68,21 +70,21 @@ _FAULTS = typer.Option(
     show_default="none",
 )
 _OUT = typer.Option(None, help="Folder of the results.", show_default="a fresh one under runs/")
-_EVENTS = typer.Option(False, "--events", help="Write every decision to events.jsonl.")
+_EVENTS = typer.Option(False, "--events", metavar="", help="Write every decision to events.jsonl.")
 _CHECK = typer.Option(
     None,
     metavar="[=laws|shadow]",
     help="Verify the laws of the run after every tick; shadow: also the contents of every KV block.",
     show_default="laws if only named",
 )
-_NO_LEAP = typer.Option(False, "--no-leap", help="Step every iteration; the same results, slower.")
+_NO_LEAP = typer.Option(False, "--no-leap", metavar="", help="Step every iteration; the same results, slower.")
 _PERFETTO_WINDOW = typer.Option(
     None,
     metavar="START-END",
     help="Simulated seconds to show in trace.perfetto.json, like 120-180.",
     show_default="the busiest 60 s",
 )
-_VERSION = typer.Option(False, "--version", help="Print the version and exit.")
+_VERSION = typer.Option(False, "--version", metavar="", help="Print the version and exit.")
 
 
 @app.callback(invoke_without_command=True)
@@ -162,7 +164,9 @@ def memory(
     hardware: str = typer.Option(None, help="A GPU's name.", show_default="h100"),
     tp: int = typer.Option(None, help="GPUs that share the model.", show_default="1"),
     preset: str = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm"),
-    policy: str = typer.Option(None, help="fifo, slai, priority, or an installed one.", show_default="the preset's"),
+    policy: str = typer.Option(
+        None, help="fifo, slai, priority, an installed one, module:Class or file.py:Class.", show_default="the preset's"
+    ),
     set_: list[str] = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="A budget or rule, such as max_model_len or block_size; repeatable."
     ),
@@ -173,7 +177,7 @@ def memory(
         help="State snapshots of a hybrid model, as far as KV keeps its floor; short for --set snapshot_slots.",
         show_default="16",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    as_json: bool = typer.Option(False, "--json", metavar="", help="Print JSON instead of a table."),
 ) -> None:
     """Say who owns each byte of a GPU's memory, and how many KV blocks that leaves; a replay plans the same way."""
     from experiments.memory_report import memory_plan, print_plan
@@ -201,8 +205,8 @@ def memory(
 
 @app.command()
 def check(
-    policy: str = typer.Argument(..., help="fifo, slai, an installed one, module:Class or file.py:Class."),
-    examples: int = typer.Option(None, help="Stop after so many.", show_default="1000"),
+    policy: str = typer.Argument(..., help="fifo, slai, priority, an installed one, module:Class or file.py:Class."),
+    examples: int = typer.Option(None, help="Stop after so many, or a few more.", show_default="1000"),
     time: str = typer.Option(None, metavar="60s", help="Stop after so long instead."),
     seed: int = typer.Option(0, help="Another one tries other examples."),
     out: Path = typer.Option(None, help="Where a failure is saved.", show_default="FAIL-<policy>.json"),
@@ -424,6 +428,7 @@ def _spelt_out(arguments: list[str]) -> list[str]:
     """
     spelt: list[str] = []
     for before, given in pairwise(["", *arguments]):
+        _refuse_empty(before, given)
         name, equals, value = given.partition("=")
         argument = name.replace("_", "-") + equals + value if name.startswith("--") else given
         if before == "--check" and argument in CHECKS:
@@ -431,6 +436,14 @@ def _spelt_out(arguments: list[str]) -> list[str]:
         else:
             spelt.append("--check=laws" if argument == "--check" else argument)
     return spelt
+
+
+def _refuse_empty(before: str, given: str) -> None:
+    """What a shell makes of a variable that is not set names no file, no folder and no policy."""
+    name, equals, value = given.partition("=")
+    if not given or (name.startswith("--") and equals and not value):
+        flag = name or (before if before.startswith("--") else "an argument")
+        raise UsageError(f"{flag} is empty; give a value, or leave it out")
 
 
 def _explained(error: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +18,9 @@ app = typer.Typer(no_args_is_help=True, help="Look into traces, convert them, ma
 
 _TRACE = typer.Argument(help="A trace file or folder, - for standard input, or a shipped model's name.")
 _OUT = typer.Argument(help="The file to write: .csv or .jsonl, with .gz behind it or not.")
-_STRICT = typer.Option(False, "--strict", help="Refuse rows out of order instead of sorting them.")
+_STRICT = typer.Option(False, "--strict", metavar="", help="Refuse rows out of order instead of sorting them.")
 _SHIFT = typer.Option(
-    False, "--shift-negative", help="Start the trace at 0 where negative stamps are refused otherwise."
+    False, "--shift-negative", metavar="", help="Start the trace at 0 where negative stamps are refused otherwise."
 )
 _ROWS = typer.Option(None, help="Rows of a model (default: as many as its original).")
 _SEED = typer.Option(None, help="Seed of everything that is drawn (default 0).")
@@ -30,7 +31,7 @@ _DURATION_S = typer.Option(None, "--duration", help="ServeGen: seconds to draw (
 @app.command()
 def inspect(
     trace: str = _TRACE,
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
+    as_json: bool = typer.Option(False, "--json", metavar="", help="Print JSON instead of tables."),
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
@@ -67,7 +68,9 @@ def convert(
     cap_prompt: int | None = typer.Option(None, help="Cut prompts to so many tokens."),
     cap_output: int | None = typer.Option(None, help="Cut outputs to so many tokens."),
     resample: int | None = typer.Option(None, help="Draw so many rows with replacement."),
-    anonymise: bool = typer.Option(False, "--anonymise", help="Number sessions, tenants and block ids anew."),
+    anonymise: bool = typer.Option(
+        False, "--anonymise", metavar="", help="Number sessions, tenants and block ids anew."
+    ),
     strict: bool = _STRICT,
     shift_negative: bool = _SHIFT,
     rows: int | None = _ROWS,
@@ -80,6 +83,7 @@ def convert(
     from traces.options import ReadOptions
 
     options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
+    _keep_sources(out, [trace, *merge])
     opened = _opened([trace, *merge], options, duration_s, has_seed=seed is not None and resample is None)
     result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
@@ -126,7 +130,9 @@ def generate(
 def fetch(
     name: str = typer.Argument("", help="A public trace; --list shows them."),
     out: Path = typer.Option(Path(), help="The folder to put it in."),
-    show: bool = typer.Option(False, "--list", help="List the public traces, where they are and their licences."),
+    show: bool = typer.Option(
+        False, "--list", metavar="", help="List the public traces, where they are and their licences."
+    ),
 ) -> None:
     """Download a public trace from its own repository and check its SHA-256."""
     from schedlab.errors import UsageError
@@ -179,6 +185,19 @@ def _ns(flag: str, seconds: float) -> int:
     if not 0 <= seconds < 4e9:
         raise UsageError(f"{flag} is {seconds:g}; give seconds from 0 up to 4e9")
     return round(seconds * 1e9)
+
+
+def _keep_sources(out: Path, sources: list[str]) -> None:
+    """What is read is not replaced."""
+    from schedlab.errors import UsageError
+
+    for source in sources:
+        is_same = False
+        # One of them is not there, or cannot be: whoever opens it says so.
+        with suppress(OSError):
+            is_same = out.samefile(source)
+        if is_same:
+            raise UsageError(f"{out} is read and would be replaced; write to another file")
 
 
 def _write(trace: Trace, out: Path) -> None:

@@ -14,6 +14,8 @@ from schedlab.errors import UsageError
 NS_PER_S = 1_000_000_000
 BIGGEST = 1 << 62
 COMMENT = "#"
+# What to do about a trace that begins before its own zero.
+SHIFT = "`schedlab trace convert IN OUT --shift-negative` starts the trace at 0"
 _MOST_DIGITS = 18
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SHOWN_CHARS = 60
@@ -161,7 +163,7 @@ def stamp_ns(place: Place, field: str, value: object, unit_ns: int, shift_negati
     """A stamp counted from the trace's own zero; a negative one is refused unless the trace is to be shifted."""
     stamp = duration_ns(place, field, value, unit_ns)
     if stamp < 0 and not shift_negative:
-        place.refuse(field, f"{value} is negative; read the trace with shift_negative to start it at 0")
+        place.refuse(field, f"{value} is negative; {SHIFT}")
     return stamp
 
 

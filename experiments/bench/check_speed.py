@@ -7,6 +7,7 @@ passes, a fault. All laws hold their watch, and a shadow KV; pools have up to 64
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import cpu_count, getloadavg
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -71,6 +72,8 @@ def document() -> Iterator[str]:
     )
     yield ""
     yield from lines()
+    yield ""
+    yield f"Others ran beside it: {getloadavg()[1]:.1f} processes wanted one of {cpu_count()} cores at the end."
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ class Outcome:
 
     Attributes:
         token_ns: when each event with text came.
+        end_ns: of the request, or of its being cut off with the whole run.
         output_tokens: by the server's own count, or else the events.
+        reason: why it ended; None of one that was cut off.
         error: why it failed; empty if it did not.
     """
 
@@ -37,7 +39,7 @@ class Outcome:
     prompt_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    reason: FinishReason = FinishReason.ERROR
+    reason: FinishReason | None = None
     error: str = ""
 
 
@@ -47,7 +49,7 @@ class Load:
     Args:
         most: requests in flight at a time; more wait on this side, and that counts as their latency.
         timeout_s: a request that takes longer has failed.
-        on_end: told of each outcome.
+        on_end: told of each outcome, and of those in flight when the run is cut off.
     """
 
     def __init__(
@@ -92,13 +94,16 @@ class Load:
             outcome.reason, outcome.error = FinishReason.TIMEOUT, f"no end within {self._timeout_s:g} s"
         except (Failed, OSError) as error:
             outcome.reason, outcome.error = FinishReason.ERROR, str(error) or type(error).__name__
-        outcome.end_ns = self.now_ns()
-        outcome.output_tokens = outcome.output_tokens or len(outcome.token_ns)
-        self._on_end(outcome)
+        finally:
+            outcome.end_ns = self.now_ns()
+            outcome.output_tokens = outcome.output_tokens or len(outcome.token_ns)
+            self._on_end(outcome)
 
     async def _exchange(self, outcome: Outcome) -> None:
         async for data in events(self._target, "/v1/completions", self._body(outcome)):
             self._take(outcome, data)
+        if outcome.reason is None:
+            raise Failed("the stream ended without a finish_reason")
 
     def _take(self, outcome: Outcome, data: bytes) -> None:
         try:

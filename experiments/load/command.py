@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from os import cpu_count
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from experiments.load.http import Failed, Target, document
 from experiments.load.measured import Measured
 from experiments.metrics.tables import write_parquet
 from experiments.new_folder import new_folder
+from experiments.notes import PARTIAL
 from experiments.options import ReplayOptions, options_from
 from experiments.watch import Progress, Show
 from experiments.workload import Workload, open_workload
@@ -28,8 +29,10 @@ from reports.files import replace_file
 from reports.html import write_report
 from reports.table import print_summary
 from schedlab.errors import UsageError
+from traces.words import counted, printable
 
 _ASKING_S = 20.0
+_MOST_ERRORS = 5
 
 
 def bench(
@@ -44,7 +47,8 @@ def bench(
 ) -> bool:
     """Run the trace and print what came of it; True if Ctrl-C ended it early.
 
-    Raises UsageError for anything wrong with the options, the trace or the server's address.
+    Raises UsageError for anything wrong with the options, the trace or the server's address, and when every request
+    failed.
     """
     if max_concurrency is not None and max_concurrency < 1:
         raise UsageError(f"--max-concurrency is {max_concurrency}; give at least 1")
@@ -58,12 +62,15 @@ def bench(
         partial = _run(Load(target, name, max_concurrency, timeout_s, told.add), workload)
     run = _run_facts(time.perf_counter() - started)
     config = _config(url, name, workload, options, max_concurrency)
-    summary, notes = {"partial": partial, **measured.summary(options.slo_s)}, _notes(measured)
+    summary = {"partial": partial, **measured.summary(options.slo_s)}
+    notes = list(_notes(measured, workload, partial=partial))
     console = Console(highlight=False, soft_wrap=True)
     print_summary(console, summary, config, run, notes)
     if folder is not None:
         _write(folder, measured, summary, config, run, notes)
         console.print(f"results in {folder}", markup=False)
+    if not partial:
+        _refuse_failure(measured)
     return partial
 
 
@@ -125,10 +132,21 @@ def _write(
     write_report(folder / "report.html", measured.requests.to_frame(), timeline, summary, config, run, notes)
 
 
-def _notes(measured: Measured) -> list[str]:
-    notes = ["measured from the client's side; what only the server knows is left out"]
-    worst = sorted(measured.errors.items(), key=lambda item: -item[1])[:5]
-    return notes + [f"{count} requests failed: {error}" for error, count in worst]
+def _notes(measured: Measured, workload: Workload, *, partial: bool) -> Iterator[str]:
+    if partial:
+        yield PARTIAL
+    yield from workload.origin()
+    yield "measured from the client's side; what only the server knows is left out"
+    yield from (
+        f"{counted(count, 'request')} failed: {error}" for error, count in measured.worst_errors()[:_MOST_ERRORS]
+    )
+
+
+def _refuse_failure(measured: Measured) -> None:
+    """Raises UsageError when every request failed."""
+    errors = measured.worst_errors()
+    if errors and sum(measured.errors.values()) == len(measured.requests):
+        raise UsageError(f"every request failed, most of them with: {printable(errors[0][0])}")
 
 
 def _config(

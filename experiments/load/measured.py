@@ -38,7 +38,7 @@ class Measured:
         self.errors: dict[str, int] = {}
 
     def add(self, outcome: Outcome) -> None:
-        """One request has ended."""
+        """One request has ended, or was cut off: then what came of it counts, but it has no row."""
         usage, stamps = self._usage, outcome.token_ns
         usage.arrived += 1
         first = usage.first_arrival_ns
@@ -47,10 +47,15 @@ class Measured:
         self._output_tokens += outcome.output_tokens
         for before, after in pairwise(stamps):
             self._gaps.histogram.add(ns_to_quanta(after - before))
-        self.requests.on_finished(Finished(outcome.end_ns, _sequence(outcome), outcome.reason))
+        if outcome.reason is not None:
+            self.requests.on_finished(Finished(outcome.end_ns, _sequence(outcome), outcome.reason))
         self._note(outcome)
         if outcome.error:
             self.errors[outcome.error] = self.errors.get(outcome.error, 0) + 1
+
+    def worst_errors(self) -> list[tuple[str, int]]:
+        """Each error and how many requests it ended, the most frequent first."""
+        return sorted(self.errors.items(), key=lambda item: -item[1])
 
     def summary(self, slo_s: dict[str, float]) -> dict[str, Any]:
         """As `summary.json`, without what only the server knows."""

@@ -16,6 +16,7 @@ from experiments.extras import need
 from experiments.new_folder import new_folder
 from experiments.options import options_from
 from experiments.parity.compare import digest, first_difference
+from experiments.parity.counts import Counts
 from experiments.parity.plan import prepare
 from experiments.parity.simulated import repeat
 from experiments.parity.verdict import Verdict
@@ -30,7 +31,7 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
     """Run both and print what came of it; False if they differ. `given` are options that a replay has too.
 
     Raises:
-        UsageError: anything that a caller can mend; also without the extra `serve`.
+        UsageError: anything that a caller can mend; also without the extra `serve`, and if no step ran.
         Stalled: work is left that nothing will ever move.
     """
     need("parity", _NEEDED)
@@ -45,6 +46,7 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
     with _folder(out) as folder:
         with progress(rows, "real device") as show:
             real, recording, facts = side.run(plan, folder / "real.jsonl", show)
+        _need_steps(real.counts)
         log = folder / "simulated.jsonl"
         with progress(rows, "simulated device") as show:
             diverged = repeat(plan, recording, facts, log, show)
@@ -54,6 +56,14 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
             (folder / "parity.json").write_bytes(dump(verdict.document()))
     verdict.print(Console(highlight=False, soft_wrap=True))
     return verdict.is_same
+
+
+def _need_steps(counts: Counts) -> None:
+    """Two empty logs are the same bytes, and show nothing."""
+    if not counts.steps:
+        why = f"{counts.refused:,} of them were refused, the first is {counts.first_refusal}"
+        ended = f"{counts.finished + counts.refused:,} requests ended and no step ran"
+        raise UsageError(f"nothing was compared: {ended}{f'; {why}' if counts.refused else ''}")
 
 
 @contextmanager

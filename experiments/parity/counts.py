@@ -17,6 +17,7 @@ class Counts:
     Attributes:
         device_ns: steps, without copies beside them.
         cached_tokens: of prompts, found in the prefix cache.
+        first_refusal: the request and why; empty if there was none.
     """
 
     steps: int = 0
@@ -33,6 +34,7 @@ class Counts:
     cached_tokens: int = 0
     finished: int = 0
     refused: int = 0
+    first_refusal: str = ""
     cancelled: int = 0
 
     def on_admitted(self, event: Admitted) -> None:
@@ -40,6 +42,8 @@ class Counts:
         self.cached_tokens += event.sequence.num_cached_tokens
 
     def on_refused(self, event: Refused) -> None:
+        if not self.refused:
+            self.first_refusal = f"request {event.sequence.request_id}: {event.reason}"
         self.refused += 1
 
     def on_preempted(self, event: Preempted) -> None:

@@ -15,6 +15,7 @@ from backends.sim.process import SimProcess
 from experiments.arrivals import OpenLoopSource, SessionSource
 from experiments.departures import Departures
 from experiments.event_log import EventLog
+from experiments.own_policy import blamed
 from experiments.parity.counts import Counts
 from experiments.parity.plan import Plan
 from experiments.request_maker import RequestMaker
@@ -108,7 +109,7 @@ def run(plan: Plan, make: MakeDevice, log: Path, show: Show, *, leap: bool) -> R
     Raises:
         Stalled: work is left that nothing will ever move.
         Diverged: the device holds a recording, and something else was asked.
-        UsageError: a row of the trace is wrong, or the log cannot be written.
+        UsageError: a row of the trace is wrong, the policy raises, or the log cannot be written.
     """
     clock, outputs = SimClock(), Lengths()
     device = make(clock, outputs)
@@ -119,7 +120,8 @@ def run(plan: Plan, make: MakeDevice, log: Path, show: Show, *, leap: bool) -> R
             core.bus.add(observer)
         process = SimProcess(clock, core, device)
         _start_arrivals(plan, clock, core, outputs)
-        clock.run()
+        with blamed(core.policy, plan.options.policy):
+            clock.run()
     if not process.done:
         raise Stalled(core.why_stalled() if core.sequences else "the run has ended before its last request came")
     return Ran(log, log.stat().st_size, counts, core.num_ticks, events.ticks_of_lines, core.ticks_of_steps)

@@ -79,7 +79,8 @@ class Verdict:
     def _facts(self) -> Iterator[tuple[str, str]]:
         counts, plan = self.real.counts, self.plan
         ended = f"{counts.finished + counts.refused:,} requests ended"
-        yield "workload", f"{plan.workload.trace.name} ({plan.workload.title}), {ended}"
+        refused = f", {counts.refused:,} of them refused" if counts.refused else ""
+        yield "workload", f"{plan.workload.trace.name} ({plan.workload.title}), {ended}{refused}"
         yield "real device", self.what
         pool = f"{plan.num_blocks:,} blocks of {plan.scheduler.block_size} tokens"
         yield "scheduler", f"preset {plan.options.preset}, {pool}, preemption {plan.scheduler.preemption}"
@@ -89,7 +90,7 @@ class Verdict:
         yield "tokens", f"{counts.prompt_tokens:,} of prompts computed, {counts.output_tokens:,} of outputs"
         yield "preemptions", f"{counts.preempted:,} to be computed again"
         yield "swaps", f"{counts.to_host:,} to the host, {counts.to_disk:,} to the disk"
-        yield "cache hits", f"{counts.cache_hits:,} of {counts.cached_tokens:,} tokens"
+        yield "cache hits", f"{counts.cache_hits:,}, {counts.cached_tokens:,} tokens"
         yield "cancelled", f"{counts.cancelled:,}"
         in_copies = f"{self._copies_ns / NS_PER_S:.3f} s in {len(self.recording.copies):,} copies"
         yield "time in device", f"{counts.device_ns / NS_PER_S:.3f} s in steps, {in_copies}"

@@ -72,17 +72,22 @@ class ServeOptions:
 def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
     """Serve until a signal ends it; `given` are the options that a replay has too. False if the scheduler died.
 
+    If its step in flight does not end in time, or a second signal comes, the process ends with code 1.
+
     Raises UsageError for anything wrong with the options, and without the extra `serve`.
     """
     need("serve", _NEEDED)
-    from schedlab.serve.server import bind, run_server
+    from schedlab.serve.server import bind, leave_if_running, run_server
 
     bound = bind(options.host, options.port)
     served = _served(given, options)
-    with ExitStack() as records:
+    with ExitStack() as ends, ExitStack() as records:
         if options.record is not None:
             served = _recorded(served, given, options.record, records)
-        return run_server(_service(served, options), bound, served.what, options.drain_s)
+        service = _service(served, options)
+        # When the records are closed.
+        ends.callback(leave_if_running, service.engine)
+        return run_server(service, bound, served.what, options.drain_s)
 
 
 def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:

@@ -38,8 +38,9 @@ from schedlab.invariants.choices import (
     passed_over,
 )
 from schedlab.invariants.ends import TIMES, check_end, note_unpublished
+from schedlab.invariants.giving_up import Way, memory_is_given_up_as_configured, right_ways
 from schedlab.invariants.last import nothing_is_left
-from schedlab.invariants.left import leaves_what_it_has
+from schedlab.invariants.left import leaves_nothing_that_has_not_come, leaves_what_it_has
 from schedlab.invariants.phases import ONE_DECODE, RETIRE_FIRST, STILL, Phases
 from schedlab.invariants.pieces import Launch, pieces_end_for_a_reason
 from schedlab.invariants.room import Room
@@ -88,6 +89,8 @@ class Checker:
         # The lane of the step in flight, and the rows as it was asked for.
         self._launched = Launch(Lane.ALL, 0, is_idle=False)
         self._is_launching = False
+        # Who is about to give way, and the ways that are right for it, if a rule names any.
+        self._giving_way: tuple[Sequence, tuple[Way, ...] | None] | None = None
         # Iterations of the decode batch so far, and its rows.
         self._iterations = 0
         self._num_rows = 0
@@ -110,6 +113,7 @@ class Checker:
         _around(core, "receive")
         _around(core, "plan", before=self._before_plan, after=self._after_plan)
         _around(core, "launch", before=self._before_launch, after=self._after_launch)
+        _around(core, "give_way", before=self._before_giving_way, after=self._after_giving_way)
         _around(core, "commit", before=self._before_commit)
         _around(core, "end_tick", before=self._before_end, after=self._after_tick)
         _around(core, "finish", before=self._before_finish, after=self._after_finish)
@@ -185,7 +189,7 @@ class Checker:
             self._room.gave_blocks(self._core, event.sequence, event.num_blocks)
 
     def on_restoring(self, event: Restoring) -> None:
-        self._follow(event.now_ns, event.sequence)
+        self._follow(event.now_ns, event.sequence).coming = list(event.sequence.block_table)
         self._phases.returned = True
         check_resume(self._core, event.sequence)
 
@@ -195,6 +199,7 @@ class Checker:
         told.check_restored(event.sequence, track, self._iterations)
         check_immunity(self._core, event.sequence)
         track.is_away = False
+        track.coming = []
 
     def on_step_done(self, event: StepDone) -> None:
         core, tracks = self._core, self._tracks
@@ -282,6 +287,15 @@ class Checker:
     def _after_launch(self) -> None:
         self._is_launching = False
         self._withheld.after_launch(self._core, self._launched.lane, self._launched.num_rows)
+
+    def _before_giving_way(self, sequence: Sequence, _: str) -> None:
+        self._giving_way = sequence, right_ways(self._core, sequence)
+
+    def _after_giving_way(self) -> None:
+        assert self._giving_way is not None
+        (sequence, ways), self._giving_way = self._giving_way, None
+        if ways is not None:
+            memory_is_given_up_as_configured(sequence, ways)
 
     def _before_commit(self, result: StepResult) -> None:
         """Note who ends with a failed step: its chunks, or without any its rows."""
@@ -388,6 +402,8 @@ class Checker:
         self._num_rows -= track.leave(self._iterations, self._last_decode_ns)
         if self._core.config.prefix_cache:
             self._chain.learn(sequence)
+            leaves_nothing_that_has_not_come(self._core, sequence, track.coming)
+        track.coming = []
         return track
 
     def _follow(self, now_ns: int, sequence: Sequence) -> Track:

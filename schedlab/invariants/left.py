@@ -17,6 +17,12 @@ LEAVES = Law(
     When.EVENT,
     numbers=(55,),
 )
+NOT_COME = Law(
+    "what_has_not_come_is_not_found",
+    "Whoever leaves while a copy still brings its content back leaves no block of it to be found.",
+    When.EVENT,
+    numbers=(50, 55),
+)
 
 
 def leaves_what_it_has(core: Scheduler, sequence: Sequence, computed_tokens: int) -> None:
@@ -30,3 +36,13 @@ def leaves_what_it_has(core: Scheduler, sequence: Sequence, computed_tokens: int
     found_blocks = len(pool.lookup(keys, full_blocks))
     if found_blocks < full_blocks:
         raise LEAVES.broken(f"{sequence}: {full_blocks} blocks, {found_blocks} can be found", sequence.request_id)
+
+
+def leaves_nothing_that_has_not_come(core: Scheduler, sequence: Sequence, coming: list[int]) -> None:
+    """Of one that has just left; `coming` are the blocks that a copy was bringing back for it alone."""
+    pool = core.pool
+    if not coming or not isinstance(pool, CachingBlockPool):
+        return
+    found = [block for block in coming if pool.key_of(block) is not None]
+    if found:
+        raise NOT_COME.broken(f"{sequence} leaves blocks {found} to be found", sequence.request_id)

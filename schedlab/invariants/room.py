@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlab.config import AdmissionRule
+from schedlab.config import AdmissionRule, Fusion, SchedulerConfig
 from schedlab.law import Law, When
 from schedlab.policies.base import Policy
 from schedlab.policies.priority import Priority
@@ -33,6 +33,13 @@ GATE = Law(
     When.EVENT,
     numbers=(33,),
 )
+LEFT_OVER = Law(
+    "newcomers_take_what_prompts_in_progress_leave",
+    "Where newcomers share the step, the prompts in progress and those that came in before have their tokens of it "
+    "first: one comes in only if a token is left for it; all of its own, where prompts go whole.",
+    When.EVENT,
+    numbers=(29, 31, 33),
+)
 FOR_SOMEBODY = Law(
     "who_makes_way_does_so_for_somebody",
     "Where owners leave for a newcomer, it comes in; and all of them were needed.",
@@ -56,7 +63,15 @@ class Room:
         someone_gave_way: to anybody, in this tick.
     """
 
-    __slots__ = ("_composed", "_gave_way_before", "_is_planning", "_last_gain", "_room_blocks", "someone_gave_way")
+    __slots__ = (
+        "_composed",
+        "_gave_way_before",
+        "_is_planning",
+        "_last_gain",
+        "_left_tokens",
+        "_room_blocks",
+        "someone_gave_way",
+    )
 
     def __init__(self) -> None:
         self._composed = 0
@@ -66,6 +81,8 @@ class Room:
         # newcomer that is not in yet has added to them.
         self._room_blocks = 0
         self._last_gain: int | None = None
+        # What this plan's newcomers leave of the step that they share, once there is one.
+        self._left_tokens: int | None = None
         self.someone_gave_way = False
 
     def attach(self, core: Scheduler) -> None:
@@ -81,7 +98,7 @@ class Room:
 
     def begin(self) -> None:
         self.someone_gave_way = self._gave_way_before = self._is_planning = False
-        self._last_gain = None
+        self._last_gain = self._left_tokens = None
 
     def before_plan(self, core: Scheduler) -> None:
         self._is_planning = True
@@ -124,10 +141,28 @@ class Room:
                 f"{sequence} comes in with {self._composed} tokens, {core.token_budget} beside the rows",
                 sequence.request_id,
             )
+        if core.config.fusion is Fusion.ALL:
+            self._takes_tokens(core, sequence)
         gain, self._last_gain = self._last_gain, None
         self._room_blocks = core.pool.free_blocks - core.reserved_blocks
         if gain is not None:
             self._was_needed(core, sequence, gain)
+
+    def _takes_tokens(self, core: Scheduler, newcomer: Sequence) -> None:
+        """O(1), and O(prefills in progress) for the first newcomer of a plan."""
+        tokens = self._left_tokens
+        if tokens is None:
+            tokens = min(self._composed, core.token_budget)
+            for one in core.prefilling:
+                if one is not newcomer:
+                    tokens -= _piece(core.config, one, tokens)
+        piece = _piece(core.config, newcomer, tokens)
+        needed = 1 if core.config.chunked_prefill else _left_of(newcomer)
+        if tokens < needed:
+            raise LEFT_OVER.broken(
+                f"{newcomer} comes in with {tokens} tokens left, it needs {needed}", newcomer.request_id
+            )
+        self._left_tokens = tokens - piece
 
     def after_plan(self, core: Scheduler) -> None:
         self._is_planning = False
@@ -145,6 +180,17 @@ class Room:
                 f"one with {gain} blocks left for {newcomer}, and {spare_blocks} blocks are to spare",
                 newcomer.request_id,
             )
+
+
+def _left_of(sequence: Sequence) -> int:
+    return sequence.num_prompt_tokens + sequence.num_outputs - sequence.num_computed
+
+
+def _piece(config: SchedulerConfig, sequence: Sequence, tokens: int) -> int:
+    """What a prompt in progress takes of so many tokens: a piece, or where it must go whole and cannot, all of them."""
+    if not config.chunked_prefill:
+        return min(_left_of(sequence), tokens)
+    return min(_left_of(sequence), tokens, config.max_prefill_tokens or tokens)
 
 
 def _is_built_in(policy: Policy) -> bool:

@@ -78,6 +78,7 @@ class Track:
         "admitted_ns",
         "cached_tokens",
         "chunks",
+        "coming",
         "decoded_tokens",
         "failed",
         "first_cached",
@@ -121,6 +122,8 @@ class Track:
         self.is_away = False
         # Blocks that nobody may find, of a request that will end with an error.
         self.unpublished: list[int] = []
+        # Blocks whose content a copy is bringing back.
+        self.coming: list[int] = []
         self.window: tuple[Window, int, int, int] | None = None
 
     def outputs(self, iterations: int) -> int:

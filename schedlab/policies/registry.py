@@ -141,6 +141,10 @@ def _parse(key: str, text: str, kind: Any) -> Any:
 
 
 def _unknown(key: str, policy_name: str, known: list[str]) -> str:
+    owner = next((name for name, policy in BUILT_IN.items() if key in _parameters(policy)), None)
     close = get_close_matches(key, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    if owner is not None:
+        hint = f"policy {owner} does: --policy {owner}"
+    else:
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
     return f"--set {key}: neither the scheduler nor policy {policy_name} has it; {hint}"

@@ -17,7 +17,6 @@ from schedlab.serve.answer import Answer
 from schedlab.serve.bodies import read_body
 from schedlab.serve.checks import check, logprobs_of, unknown_fields
 from schedlab.serve.choice import Choice
-from schedlab.serve.engine import SHUTTING_DOWN
 from schedlab.serve.errors import ApiError, bad
 from schedlab.serve.params import Stamp, Wanted, apply_headers, prompts_of, wanted_of
 from schedlab.serve.progress import Progress
@@ -32,7 +31,7 @@ log = logging.getLogger("schedlab.serve")
 
 
 def make_app(service: Service) -> FastAPI:
-    """The application; its engine starts and ends with it."""
+    """The application; its engine starts with it, and whoever runs it ends that."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> Any:
@@ -41,7 +40,6 @@ def make_app(service: Service) -> FastAPI:
         telling = asyncio.ensure_future(Progress(service.metrics).tell())
         yield
         telling.cancel()
-        await service.engine.close(SHUTTING_DOWN)
 
     app = FastAPI(
         title="schedlab",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from schedlab.core.scheduler import Scheduler
@@ -16,7 +17,6 @@ from schedlab.mailbox import Mailbox
 from schedlab.request import FinishReason, Request
 
 SHUTTING_DOWN = "the server is shutting down"
-_JOIN_S = 10.0
 
 
 class End(NamedTuple):
@@ -108,12 +108,18 @@ class Engine:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
     @property
     def num_live(self) -> int:
         """Requests that have not ended."""
         return len(self._live)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the scheduler's thread goes on."""
+        return self._thread.is_alive()
 
     def start(self) -> None:
         """Begin, on the running event loop."""
@@ -153,13 +159,20 @@ class Engine:
         """Until every request has ended."""
         await self._idle.wait()
 
-    async def close(self, error: str) -> None:
-        """End what is left with `error`, and the thread."""
+    async def close(self, error: str, patience_s: float) -> bool:
+        """End what is left with `error`, and the thread when its step in flight is over: nothing interrupts a step.
+
+        False, and the thread goes on to that end, if the step takes longer than `patience_s`. May be called again.
+        """
         for request_id, sink in list(self._live.items()):
             sink.end(End(FinishReason.ERROR, error, 0))
             self.cancel(request_id)
         self.mailbox.send(Close())
-        await asyncio.to_thread(self._thread.join, _JOIN_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), patience_s)
+            # That was the last thing it did.
+            self._thread.join()
+        return not self.is_running
 
     def deliver(self) -> None:
         """Bring what has come to the sinks."""
@@ -175,7 +188,7 @@ class Engine:
     def call_soon(self, action: object) -> None:
         """Call on the event loop; nothing happens once that is closed."""
         assert self._loop is not None and callable(action)
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
 
     def _deliver_tokens(self, parcel: _Tokens) -> None:
@@ -197,6 +210,9 @@ class Engine:
         except Exception as error:
             reason = f"the scheduler has stopped: {type(error).__name__}: {error}"
             self.call_soon(lambda: self._die(reason))
+        finally:
+            self.device.close()
+            self.call_soon(self._stopped.set)
 
     def _die(self, reason: str) -> None:
         self.dead = reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -17,10 +18,15 @@ import uvicorn
 from schedlab.errors import UsageError
 from schedlab.serve.app import make_app
 from schedlab.serve.connection import Connection
-from schedlab.serve.engine import SHUTTING_DOWN
+from schedlab.serve.engine import SHUTTING_DOWN, Engine
 from schedlab.serve.service import Service
 
 _FLUSH_S = 2
+# A step of a long prompt on a CPU takes that long.
+_STEP_PATIENCE_S = 60
+# Steps that end sooner are not worth a line.
+_QUIET_S = 1
+_ABANDONED_EXIT = 1
 _BACKLOG = 2048
 _MOST_FILES = 1 << 16
 # uvloop takes one connection from a listening socket in each round of the event loop, and with a thousand streams a
@@ -31,7 +37,8 @@ _ACCEPTS = 32
 class DrainingServer(uvicorn.Server):
     """On the first SIGTERM or SIGINT it takes no more requests and lets those in flight end, for `drain_s` at most.
 
-    A second signal ends it at once.
+    Then it waits for the end of the step in flight, which nothing can interrupt. A second signal ends it at once, and
+    the scheduler's thread may go on.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service, ready_line: str, drain_s: float) -> None:
@@ -55,7 +62,7 @@ class DrainingServer(uvicorn.Server):
             return
         self._service.draining = True
         name, seconds = signal.Signals(sig).name, self._drain_s
-        print(f"schedlab: {name}: no new requests; those in flight have {seconds:g} s", file=sys.stderr, flush=True)
+        _say(f"{name}: no new requests; those in flight have {seconds:g} s")
         self._loop.call_soon_threadsafe(self._begin_draining)
 
     def _begin_draining(self) -> None:
@@ -64,15 +71,34 @@ class DrainingServer(uvicorn.Server):
     async def _end_with_engine(self) -> None:
         """A server whose scheduler has stopped tells everybody so and ends: whoever watches it starts another."""
         await self._service.engine.died.wait()
-        print(f"schedlab: error: {self._service.engine.dead}", file=sys.stderr, flush=True)
+        _say(f"error: {self._service.engine.dead}")
         self.should_exit = True
 
     async def _drain(self) -> None:
         engine = self._service.engine
         with suppress(TimeoutError):
             await asyncio.wait_for(engine.wait_idle(), self._drain_s)
-        await engine.close(SHUTTING_DOWN)
+        if not await engine.close(SHUTTING_DOWN, _QUIET_S):
+            _say(f"waiting for the end of the step in flight, {_STEP_PATIENCE_S} s at most; a second signal ends all")
+            await engine.close(SHUTTING_DOWN, _STEP_PATIENCE_S)
         self.should_exit = True
+
+
+def _say(line: str) -> None:
+    print(f"schedlab: {line}", file=sys.stderr, flush=True)
+
+
+def leave_if_running(engine: Engine) -> None:
+    """End the process here and now, with code 1, if the scheduler's thread goes on.
+
+    That thread may be in native code, and an interpreter that ends meanwhile aborts the process.
+    """
+    if engine.is_running:
+        if (error := sys.exception()) is not None:
+            _say(f"error: {error}")
+        _say("error: ended while the scheduler was at work; what the step in flight would have given is lost")
+        sys.stdout.flush()
+        os._exit(_ABANDONED_EXIT)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -105,7 +131,10 @@ def allow_many_connections() -> None:
 
 
 def run_server(service: Service, bound: socket.socket, what: str, drain_s: float) -> bool:
-    """Serve until a signal ends it; `what` is said in the line that tells where. False if the scheduler died."""
+    """Serve until a signal ends it; `what` is said in the line that tells where. False if the scheduler died.
+
+    Its thread still runs if a step took too long or a second signal came: `leave_if_running`.
+    """
     host, port = bound.getsockname()[:2]
     logging.basicConfig(level=logging.WARNING, format="schedlab: %(message)s")
     logging.getLogger("schedlab").setLevel(logging.INFO)

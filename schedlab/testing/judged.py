@@ -77,6 +77,8 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "rows_go_on": (_DECODES,),
     "who_could_return_returns": (_VICTIMS,),
     "windows_keep_their_share": ((Feature.WINDOWS,),),
+    "what_has_not_come_is_not_found": (_SWAPS, (Feature.PREFIX_CACHE,)),
+    "memory_is_given_up_as_configured": (_VICTIMS,),
     "full_blocks_are_left_to_be_found": ((Feature.PREFIX_CACHE,),),
     "who_makes_way_is_swapped_out": ((Feature.SWAP_AT_ADMISSION,),),
     "length_means_all_outputs": (("end: length",),),

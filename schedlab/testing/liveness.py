@@ -2,7 +2,7 @@
 
 Progress is that of the whole: some request gets further than it ever was, comes in, or ends. Computing again what was
 lost is none, so rows that push each other out for ever make none. Waiting is that of one: how often requests that
-came later got their first seat since it last got further.
+came later got their first seat before it, in the same line, since it last got further.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ class Liveness:
         for sequence, waiting in self._live.items():
             if sequence is newcomer:
                 return
+            if not self._is_in_line(sequence):
+                continue
             waiting.passed += 1
-            if waiting.passed > most * (1 + waiting.ahead) and self._is_in_line(sequence):
+            if waiting.passed > most * (1 + waiting.ahead):
                 raise BOUNDED_WAITING.broken(self._who_starves(sequence, waiting), sequence.request_id)
 
     def on_step_done(self, event: StepDone) -> None:

@@ -8,6 +8,7 @@ from schedlab.core.swapping import Purpose
 from schedlab.errors import DeviceFault
 from schedlab.events import Admitted, CacheReset, Restored, SwappedOut
 from schedlab.memory.swap import Tier
+from schedlab.request import FinishReason
 from schedlab.sequence import State
 from tests.laws.breach import Breaches, first_row, first_waiting
 from tests.laws.of_memory import caching_pool
@@ -140,6 +141,17 @@ def the_copy_that_restores_is_forgotten(stage: Stage) -> None:
 
 def _open_saves(stage: Stage) -> list[int]:
     return [number for number, copy in stage.core.copies.items() if copy.purpose is Purpose.SAVE]
+
+
+SWAP_AND_CACHE = replace(SWAP, config=replace(SWAP.config, prefix_cache=True))
+
+
+@KEPT.of("what_has_not_come_is_not_found", SWAP_AND_CACHE, ready=lambda stage: stage.core.restoring)
+def a_block_is_found_before_its_copy_has_ended(stage: Stage) -> None:
+    sequence, pool = next(iter(stage.core.restoring)), caching_pool(stage)
+    pool._keys[sequence.block_table[0]] = 1 << 150
+    pool._blocks[1 << 150] = sequence.block_table[0]
+    stage.core.end(sequence, FinishReason.CANCELLED)
 
 
 @KEPT.of("only_open_copies_keep_memory", SWAP, inside=True, ready=_open_saves)

@@ -26,6 +26,10 @@ def three_wait(stage: Stage) -> bool:
     return len(stage.core.waiting) > 2
 
 
+def two_decode(stage: Stage) -> bool:
+    return len(stage.core.batch) > 1
+
+
 @CHOICES.of("admission_needs_a_seat")
 def a_fourth_comes_in(stage: Stage) -> None:
     stage.core.slots.num_slots = 9
@@ -79,6 +83,20 @@ CHOICES.of("the_important_one_comes_in", replace(EVICTING, config=COMMIT.config)
 )
 def a_row_makes_way_and_loses_what_it_has(stage: Stage) -> None:
     stage.core.preempt(last_row(stage), "priority")
+
+
+TIERS = replace(CRAMPED, config=config(preemption=PreemptionMode.HOST, swap_host_gib=1))
+CHEAPEST = replace(CRAMPED, config=config(preemption=PreemptionMode.CHEAPEST, swap_host_gib=1, swap_disk_gib=1))
+
+
+@CHOICES.of("memory_is_given_up_as_configured", TIERS, ready=two_decode)
+def a_row_that_could_be_swapped_is_computed_again(stage: Stage) -> None:
+    stage.core.policy.give_up = lambda view, victim: PreemptionMode.RECOMPUTE  # type: ignore[method-assign]
+
+
+@CHOICES.of("memory_is_given_up_as_configured", CHEAPEST, ready=two_decode)
+def a_row_goes_by_a_dear_way(stage: Stage) -> None:
+    stage.core.policy.give_up = lambda view, victim: PreemptionMode.DISK  # type: ignore[method-assign]
 
 
 @CHOICES.of("victim_keeps_its_outputs")

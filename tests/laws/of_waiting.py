@@ -24,6 +24,10 @@ def one_prefills(stage: Stage) -> bool:
     return len(stage.core.prefilling) == 1
 
 
+def one_prefills_and_others_wait(stage: Stage) -> bool:
+    return one_prefills(stage) and len(stage.core.waiting) > 0
+
+
 def someone_slides(stage: Stage) -> bool:
     return any(row.window is not None and row.window.requested > 1 for row in stage.core.batch.rows)
 
@@ -98,6 +102,13 @@ def a_newcomer_slips_through(stage: Stage) -> None:
     stage.core.policy.compose = lambda view: 0  # type: ignore[method-assign]
     stage.checker._room.attach(stage.core)
     stage.core.policy.compose(stage.core.view)
+    stage.core.admit(first_waiting(stage))
+
+
+@WAITING.of("newcomers_take_what_prompts_in_progress_leave", LONG, ready=one_prefills_and_others_wait)
+def a_newcomer_shares_a_step_that_is_full(stage: Stage) -> None:
+    stage.core.config = replace(stage.core.config, max_prefill_tokens=0, max_num_seqs=9)
+    stage.core.slots.num_slots = 9
     stage.core.admit(first_waiting(stage))
 
 

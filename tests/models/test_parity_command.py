@@ -146,3 +146,12 @@ def _found(ended: Ended) -> dict[str, str]:
         elif line.startswith("line "):
             found |= {"line": name.split(",")[0].removeprefix("line "), "where": name}
     return found
+
+
+def test_where_every_request_is_refused_nothing_was_compared(
+    trace: Path, monkeypatch: MonkeyPatch, capsys: Capture
+) -> None:
+    ended = schedlab(monkeypatch, capsys, "parity", trace, "--num-blocks", 1)
+    assert ended.code == 2 and "same decisions" not in ended.out
+    assert "nothing was compared: 6 requests ended and no step ran; 6 of them were refused" in ended.err
+    assert "the first is request 0: the prompt of 20 tokens can never fit" in ended.err

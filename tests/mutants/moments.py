@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from schedlab.memory.swap import GIB
 from schedlab.policies.fifo import Fifo
 from schedlab.request import FinishReason
 from schedlab.sequence import State
-from schedlab.testing import Node, Session, Turn, World, constant
+from schedlab.testing import Node, Session, Text, Turn, World, constant
 from schedlab.testing.run import TURN_IDS
 from tests.mutants.attack import Attack
 from tests.mutants.worlds import played
@@ -42,15 +42,21 @@ class Ends:
         self.found[event.sequence.request_id] = event
 
 
-def crowd(mode: PreemptionMode, faults: FaultPlan | None = None) -> World:
-    """Ten requests that outgrow the pool, on links on which a block takes three steps."""
+def crowd(mode: PreemptionMode, faults: FaultPlan | None = None, *, cached: bool = False) -> World:
+    """Ten requests that outgrow the pool, on links on which a block takes three steps.
+
+    Args:
+        cached: with a prefix cache. They say different things: what one leaves there nobody else finds.
+    """
     room: dict[str, Any] = {PreemptionMode.HOST: {"swap_host_gib": 4}, PreemptionMode.DISK: {"swap_disk_gib": 4}}.get(
         mode, {}
     )
+    room["prefix_cache"] = cached
     config = SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=12, block_size=4, preemption=mode, **room)
     block_bytes = GIB // 64
     links = dict.fromkeys(CopyKind, (block_bytes * 1_000_000_000 // (3 * STEP_NS), 0))
-    sessions = tuple(Session(index * 1500, (Turn(9 + index, 25),)) for index in range(10))
+    texts = [Text(index, 1000, 4) if cached else None for index in range(10)]
+    sessions = tuple(Session(index * 1500, (Turn(9 + index, 25),), texts[index]) for index in range(10))
     return World(config, Fifo, constant(STEP_NS), 22, sessions, block_bytes, links, faults=faults or FaultPlan())
 
 
@@ -63,7 +69,7 @@ def ended(world: World, leap: bool, watch: Callable[[Node], None] | None = None)
 
 
 @cache
-def moments(mode: PreemptionMode) -> dict[State, list[Moment]]:
+def moments(mode: PreemptionMode, cached: bool) -> dict[State, list[Moment]]:
     """Everybody's state between any two plans of the stepped run."""
     found: dict[State, list[Moment]] = {state: [] for state in STATES}
 
@@ -74,7 +80,7 @@ def moments(mode: PreemptionMode) -> dict[State, list[Moment]]:
 
         _after(node.core, "end_tick", note)
 
-    ended(crowd(mode), False, watch)
+    ended(crowd(mode, cached=cached), False, watch)
     return found
 
 
@@ -89,9 +95,9 @@ def _after(owner: Any, name: str, act: Callable[[], None]) -> None:
     setattr(owner, name, call)
 
 
-def leaves(mode: PreemptionMode, state: State, moment: Moment, reason: FinishReason, leap: bool) -> None:
+def leaves(world: World, state: State, moment: Moment, reason: FinishReason, leap: bool) -> None:
     """Whoever is to end just behind the moment ends with the first plan that follows."""
-    world, (now_ns, request_id) = crowd(mode), moment
+    now_ns, request_id = moment
     index, due_ns = request_id // TURN_IDS, now_ns + 1
     (session, rest_ns) = world.sessions[index], due_ns - world.sessions[index].arrival_ns
     what = "cancel_ns" if reason is FinishReason.CANCELLED else "timeout_ns"
@@ -135,13 +141,17 @@ def shut_down(mode: PreemptionMode, after_plans: int) -> None:
 
 
 def moment_attacks() -> list[Attack]:
-    """Each state of each way to give up memory, near the middle of all that was seen in it."""
+    """Each state of each way to give up memory, near the middle of all that was seen in it; and shutdowns."""
     attacks = []
     for mode in (PreemptionMode.RECOMPUTE, PreemptionMode.HOST, PreemptionMode.DISK):
-        for state, seen in moments(mode).items():
-            for reason, leap in ((FinishReason.CANCELLED, True), (FinishReason.TIMEOUT, False)) if seen else ():
-                run = partial(leaves, mode, state, seen[len(seen) // 2], reason, leap)
-                attacks.append(Attack(f"moment: {reason} while {state}, {mode}", run))
+        attacks += [*_leave(mode, cached=False), *_leave(mode, cached=True)]
         for plans in (7, 20, 33):
             attacks.append(Attack(f"moment: shutdown after {plans} plans, {mode}", partial(shut_down, mode, plans)))
     return attacks
+
+
+def _leave(mode: PreemptionMode, *, cached: bool) -> Iterator[Attack]:
+    for state, seen in moments(mode, cached).items():
+        for reason, leap in ((FinishReason.CANCELLED, True), (FinishReason.TIMEOUT, False)) if seen else ():
+            run = partial(leaves, crowd(mode, cached=cached), state, seen[len(seen) // 2], reason, leap)
+            yield Attack(f"moment: {reason} while {state}, {mode}{', cached' * cached}", run)

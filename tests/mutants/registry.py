@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tests.mutants import (
     of_cache,
+    of_fifth_sight,
     of_first_sight,
+    of_fourth_sight,
     of_policies,
     of_pool,
     of_second_sight,
@@ -29,6 +31,7 @@ from tests.mutants.parts import part_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
 from tests.mutants.spills import spill_attacks
+from tests.mutants.turning import turning_attacks
 from tests.mutants.unit_tests import unit_attacks
 from tests.mutants.worlds import hybrid_attacks, pressed_attacks, world_attacks
 
@@ -42,7 +45,13 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "snapshots": of_snapshots.MUTANTS,
     "policies": of_policies.MUTANTS,
     "spill store": of_spill.MUTANTS,
-    "once kept apart": (*of_first_sight.MUTANTS, *of_second_sight.MUTANTS, *of_third_sight.MUTANTS),
+    "once kept apart": (
+        *of_first_sight.MUTANTS,
+        *of_second_sight.MUTANTS,
+        *of_third_sight.MUTANTS,
+        *of_fourth_sight.MUTANTS,
+        *of_fifth_sight.MUTANTS,
+    ),
 }
 SEED = 0
 # What killed each mutant when `python -m tests.mutants.report` was run last.
@@ -52,7 +61,7 @@ KILLERS = Path(__file__).with_name("killers.tsv")
 @cache
 def attacks() -> tuple[Attack, ...]:
     """The quick ones first; the same for every mutant. Made before anything is wrong."""
-    worlds, hybrids, pressed = world_attacks(120, SEED), hybrid_attacks(60, SEED), pressed_attacks(170, SEED)
+    worlds, hybrids, pressed = world_attacks(100, SEED), hybrid_attacks(60, SEED), pressed_attacks(150, SEED)
     return (
         *part_attacks(),
         *judgement_attacks(),
@@ -63,6 +72,7 @@ def attacks() -> tuple[Attack, ...]:
         *worlds[20:40],
         *made_attacks(),
         *saved_attacks(),
+        *turning_attacks(),
         *pressed[:60],
         *bent_attacks(25, SEED + 1),
         *hybrids[:15],

@@ -43,7 +43,8 @@ def main() -> int:
     """Print each result as it comes and write the page. Exit code 1 when a mutant of the suite lives."""
     groups: dict[str, list[Tried]] = {}
     total = sum(map(len, MUTANTS.values())) + len(APART)
-    for group, mutants in {**MUTANTS, "kept apart": APART}.items():
+    tried_groups = {**MUTANTS, "kept apart": APART} if APART else MUTANTS
+    for group, mutants in tried_groups.items():
         groups[group] = []
         for mutant in mutants:
             groups[group].append(one := tried(mutant))

@@ -6,6 +6,8 @@ so what it draws from a seed is not the same in every process.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -63,6 +65,20 @@ def drawn(strategy: st.SearchStrategy[Drawn], count: int, seed: int) -> list[Dra
     """`count` examples, always the same."""
     found: list[Drawn] = []
 
+    def collect(one: Drawn) -> None:
+        found.append(one)
+
+    _run(collect, {"one": strategy}, count, seed)
+    return found
+
+
+def draw_again(test: Any, given_beside: Mapping[str, Any], count: int) -> None:
+    """Run a test that Hypothesis draws for with `count` examples, always the same; `given_beside` are its fixtures."""
+    handle = test.hypothesis
+    _run(partial(handle.inner_test, **given_beside), handle._given_kwargs, count, seed=0)
+
+
+def _run(act: Callable[..., None], strategies: Mapping[str, st.SearchStrategy[Any]], count: int, seed: int) -> None:
     @settings(
         max_examples=count,
         phases=[Phase.generate],
@@ -71,10 +87,9 @@ def drawn(strategy: st.SearchStrategy[Drawn], count: int, seed: int) -> list[Dra
         backend=BACKEND,
         suppress_health_check=list(HealthCheck),
     )
-    @given(strategy)
-    def collect(one: Drawn) -> None:
-        found.append(one)
+    @given(st.fixed_dictionaries(dict(strategies)))
+    def once(values: dict[str, Any]) -> None:
+        act(**values)
 
     SeededProvider.seed = seed
-    collect()
-    return found
+    once()

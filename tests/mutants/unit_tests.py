@@ -1,4 +1,4 @@
-"""Attacks by the suite's own tests of single units: with their own fixtures and all their parameters."""
+"""Attacks by the suite's own tests of single units: with their own fixtures and parameters, and what they draw."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.mutants.attack import Attack
+from tests.mutants.seeded import draw_again
 
 # Modules of tests that take milliseconds and follow from nothing but themselves.
 MODULES = (
@@ -40,6 +41,7 @@ MODULES = (
     "unit.test_spill_damage",
     "unit.test_spill_full_disk",
     "unit.test_spill_round_trip",
+    "unit.test_stops_order",
     "unit.test_swap_at_admission",
     "unit.test_windows_waiting",
     "unit.test_driver_stall",
@@ -53,8 +55,13 @@ MODULES = (
     "conformance.test_degenerate",
     "conformance.test_faults",
 )
-# A sweep over all models and GPUs.
-SLOW = ("test_a_model_fits_or_the_refusal_names_changes_that_then_fit",)
+# A sweep over all models and GPUs; and one that draws texts.
+LEFT_OUT = (
+    "test_a_model_fits_or_the_refusal_names_changes_that_then_fit",
+    "test_any_image_comes_back_bit_by_bit_from_either_tier_and_through_moves",
+)
+# Examples of a test that draws them.
+DRAWN = 60
 
 
 def _folder(stack: ExitStack) -> Path:
@@ -84,14 +91,16 @@ def attack(module: ModuleType, test: Callable[..., None]) -> None:
             made = dict(parameters)
             for name in _needs(test):
                 _make(name, module, made, stack)
-            test(**{name: made[name] for name in _needs(test)})
+            given = {name: made[name] for name in _needs(test)}
+            if hasattr(test, "hypothesis"):
+                draw_again(test, given, DRAWN)
+            else:
+                test(**given)
 
 
 def _tests(module: ModuleType) -> Iterator[Callable[..., None]]:
-    """What Hypothesis draws is not the same each time, so its tests are no attacks."""
     for name, test in vars(module).items():
-        is_test = name.startswith("test_") and inspect.isfunction(test) and not hasattr(test, "hypothesis")
-        if is_test and name not in SLOW:
+        if name.startswith("test_") and inspect.isfunction(test) and name not in LEFT_OUT:
             yield test
 
 

@@ -1,4 +1,7 @@
-"""Attacks by whole runs: seeded worlds, stepped and leapt, under every law and the shadow of what is in the blocks."""
+"""Attacks by whole runs: seeded worlds, stepped and leapt, under every law and the shadow of what is in the blocks.
+
+In the run that leaps each tick receives twice (but with windows), the second time a message that says nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from typing import Any
 from backends.sim.shadow_kv import ShadowDevice
 from schedlab.core.scheduler import Scheduler
 from schedlab.events import Admitted, Finished, StepDone
+from schedlab.inbox import Cancel, Delivery
 from schedlab.request import FinishReason
 from schedlab.sequence import State
 from schedlab.testing import Ending, Node, World, alone
 from schedlab.testing.hostile import Moody
+from schedlab.testing.run import CANCEL
 from schedlab.testing.strategies import hybrid_worlds, pressed_worlds, worlds
 from tests.mutants.attack import Attack, NotAlike, NotLive
 from tests.mutants.seeded import drawn
@@ -23,6 +28,8 @@ from tests.property.world import run as record
 
 # The longest of the seeded runs takes a tenth of these.
 MOST_PLANS = 4000
+# No request has this id.
+NOBODY = -1
 
 
 class Watcher:
@@ -75,14 +82,14 @@ def attack_world(world: World, *observers: object) -> None:
 
 def played(world: World, leap: bool, *observers: object, watch: Callable[[Node], None] | None = None) -> Recorded:
     """One run to its end under the shadow; a stall is an outcome."""
-    return record(world, leap=leap, device_class=ShadowDevice, watch=partial(_watch, observers, watch))
+    return record(world, leap=leap, device_class=ShadowDevice, watch=partial(_watch, observers, watch, leap))
 
 
 def attack_hybrid(world: World, *observers: object) -> None:
     """The same, and the same snapshots are left."""
 
     def ran(leap: bool) -> Recorded:
-        found = hybrid.run(world, leap=leap, watch=partial(_watch, observers, None))
+        found = hybrid.run(world, leap=leap, watch=partial(_watch, observers, None, leap))
         counts = found.counts
         assert counts["used_slots"] == len(found.left) <= counts["slots"], "snapshots are counted"
         assert counts["slots"] or not found.restored_tokens, "nothing is restored without slots"
@@ -95,8 +102,10 @@ def attack_hybrid(world: World, *observers: object) -> None:
         raise NotAlike(f"snapshots: stepped {seen[0]}, leapt {seen[1]}")
 
 
-def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, node: Node) -> None:
+def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, leap: bool, node: Node) -> None:
     _bound(node.core)
+    if leap and not node.world.config.window_blocks:
+        _settle_twice(node)
     for observer in (Watcher(node), *observers):
         node.core.bus.add(observer)
     if watch is not None:
@@ -114,6 +123,20 @@ def _alike(world: World, ran: Callable[[bool], Recorded]) -> None:
     accepted, ended, *_ = stepped.counts
     if (stepped.end, ended) != ("done", accepted) and not isinstance(world.policy(world.config), Moody):
         raise NotLive(f"{stepped.end}: {ended} of {accepted} requests have ended")
+
+
+def _settle_twice(node: Node) -> None:
+    """Between what each tick receives and its plan comes a message that says nothing: it must decide nothing.
+
+    Windows are left out: whoever gives way may leave room on the disk, of which they make use when looked at again.
+    """
+    begin_tick = node.core.begin_tick
+
+    def begin() -> None:
+        begin_tick()
+        node.core.inbox.deliver(Delivery(node.testbed.now_ns(), CANCEL, NOBODY, Cancel(NOBODY)))
+
+    setattr(node.core, "begin_tick", begin)  # noqa: B010 - the driver calls it by this name
 
 
 def _bound(core: Scheduler) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -12,10 +13,12 @@ from backends.sim.links import DEFAULT_LINKS
 from backends.sim.paced import PacedDevice
 from schedlab.config import SchedulerConfig
 from schedlab.core.scheduler import Scheduler
-from schedlab.device import DeviceFacts
+from schedlab.device import DeviceFacts, StepResult
 from schedlab.policies.fifo import Fifo
 from schedlab.request import FinishReason, Prompt, Request
 from schedlab.serve.engine import End, Engine
+
+PATIENCE_S = 20.0
 
 
 class Kept:
@@ -72,7 +75,7 @@ def test_a_dead_scheduler_ends_everybody_with_its_error_and_takes_nobody() -> No
             (end,) = sink.ends
             assert end.reason is FinishReason.ERROR and "ZeroDivisionError: on purpose" in end.error
         assert served.num_live == 0 and "on purpose" in served.dead
-        await served.close("over")
+        assert await served.close("over", PATIENCE_S)
 
     asyncio.run(run())
 
@@ -90,7 +93,7 @@ def test_a_loop_that_is_busy_gets_everything_afterwards_and_the_scheduler_did_no
         assert not kept.ends
         await until(lambda: kept.ends)
         assert len(kept.tokens) == 60
-        await served.close("over")
+        assert await served.close("over", PATIENCE_S)
 
     asyncio.run(run())
 
@@ -101,10 +104,33 @@ def test_closing_ends_what_is_left_once_and_the_thread() -> None:
         served.start()
         served.submit(request(1, 100_000), kept)
         await until(lambda: kept.tokens)
-        await served.close("over")
-        assert [end.error for end in kept.ends] == ["over"] and not served._thread.is_alive()
-        await served.close("again")
+        assert await served.close("over", PATIENCE_S)
+        assert [end.error for end in kept.ends] == ["over"] and not served.is_running
+        assert await served.close("again", PATIENCE_S)
         assert len(kept.ends) == 1
+
+    asyncio.run(run())
+
+
+def test_closing_in_the_middle_of_a_long_step_ends_its_requests_at_once_and_the_thread_after_the_step() -> None:
+    async def run() -> None:
+        served, kept, in_step, go_on = engine(), Kept(), threading.Event(), threading.Event()
+        wait = served.device.wait
+
+        def long_wait(ticket: object) -> StepResult:
+            in_step.set()
+            assert go_on.wait(PATIENCE_S)
+            return wait(ticket)
+
+        served.device.wait = long_wait  # type: ignore[method-assign]
+        served.start()
+        served.submit(request(1, 100_000), kept)
+        await until(in_step.is_set)
+        assert not await served.close("over", 0.01)
+        assert [end.error for end in kept.ends] == ["over"] and served.is_running
+        go_on.set()
+        assert await served.close("over", PATIENCE_S)
+        assert len(kept.ends) == 1 and not served.is_running
 
     asyncio.run(run())
 
@@ -120,6 +146,6 @@ def test_cancelled_requests_give_their_blocks_back_after_a_tick() -> None:
         served.cancel(1)
         assert not kept.ends
         await asyncio.wait_for(served.wait_idle(), 5)
-        await served.close("over")
+        assert await served.close("over", PATIENCE_S)
 
     asyncio.run(run())

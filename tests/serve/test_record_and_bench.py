@@ -6,6 +6,8 @@ import tests.serve.needed  # isort: skip
 
 import io
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,7 +18,7 @@ import pandas as pd
 import pytest
 
 from schedlab import cli
-from tests.serve.lab import QUICK, RawClient, Server, wait_for
+from tests.serve.lab import END_S, QUICK, RawClient, Server, wait_for
 
 assert tests.serve.needed
 TRACE = """arrival_ns,prompt_tokens,output_tokens,hash_ids,hash_block_tokens
@@ -133,7 +135,44 @@ def test_bench_says_what_failed(tmp_path: Path, server: Server) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,9000,1\n0,5,2\n")
     told = schedlab("bench", server.url, str(trace), "--max-concurrency", "1")
-    assert "1 finished (length), 1 error" in told.stdout and "1 requests failed: HTTP 400" in told.stdout
+    assert "1 finished (length), 1 error" in told.stdout and "1 request failed: HTTP 400" in told.stdout
+
+
+def test_bench_where_every_request_fails_is_an_error(tmp_path: Path, server: Server) -> None:
+    out = tmp_path / "out"
+    trace = "azure-conv-like"
+    told = schedlab(
+        "bench", server.url, trace, "--limit", "2", "--rate-scale", "1000", "--model", "zzz", "--out", str(out)
+    )
+    assert told.returncode == 2 and "every request failed" in told.stderr
+    assert "HTTP 404" in told.stderr and "`zzz` does not exist" in told.stderr
+    assert "2 requests failed: HTTP 404" in told.stdout and (out / "summary.json").exists()
+
+
+def test_bench_says_of_a_modelled_trace_what_it_is(server: Server) -> None:
+    told = schedlab("bench", server.url, "azure-conv-like", "--limit", "2", "--rate-scale", "1000")
+    assert told.returncode == 0 and "note: modelled, not original" in told.stdout
+
+
+def test_an_interrupted_bench_says_so_and_counts_those_in_flight(tmp_path: Path, server: Server) -> None:
+    trace, out = tmp_path / "t.csv", tmp_path / "out"
+    trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,5,2\n0,5,8000\n")
+    before = server.metric("vllm:generation_tokens_total")
+    with subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "bench", server.url, str(trace), "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as running:
+        wait_for(lambda: server.metric("vllm:generation_tokens_total") > before + 50)
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=END_S)
+    assert running.returncode == 130
+    assert "2 arrived, 1 finished (length), 1 unfinished" in said and "note: partial" in said
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["partial"] and summary["output_tokens"] > 40 and summary["requests"]["unfinished"] == 1
+    assert list(pd.read_parquet(out / "requests.parquet")["output_tokens"]) == [2]
+    wait_for(lambda: server.metric("vllm:num_requests_running") == 0)
 
 
 def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None:

@@ -86,6 +86,11 @@ def test_what_the_readme_does_after_make_replay_is_installed_by_it() -> None:
     assert "--editable '.[check]'" in rule
 
 
+def test_no_time_at_all_is_refused(folder: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    ended = schedlab(monkeypatch, capsys, "check", "fifo", "--time", "0s")
+    assert (ended.code, "--time is 0s" in ended.err, ended.out) == (2, True, "")
+
+
 def _run_test(code: str) -> None:
     names: dict[str, object] = {}
     exec(code, names)

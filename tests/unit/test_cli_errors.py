@@ -52,7 +52,11 @@ BAD_FLAGS = [
     (["--slo", "speed=1"], "'speed' is no target"),
     (["--slo", "ttft=1,speed=1"], "'speed' is no target"),
     (["--slo", "ttft=1s,ttft=2s"], "ttft is given twice"),
-    (["--slo", ""], "--slo"),
+    (["--slo", ""], "--slo is empty"),
+    (["--slo="], "--slo is empty"),
+    (["--out", ""], "--out is empty"),
+    ([""], "an argument is empty"),
+    (["--set", "evict=true"], "policy priority does: --policy priority"),
     (["--perfetto-window", "9-3"], "--perfetto-window"),
 ]
 
@@ -181,3 +185,14 @@ def test_a_check_may_be_named_or_not(typed: list[str], spelt: list[str]) -> None
 def test_the_package_is_the_command() -> None:
     ended = subprocess.run([sys.executable, "-m", "schedlab", "--help"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and "replay" in ended.stdout
+
+
+@pytest.mark.parametrize("command", [["replay"], ["memory"], ["trace", "inspect"], ["trace", "convert"]])
+def test_a_flag_without_a_value_is_shown_without_one(
+    monkeypatch: MonkeyPatch, capsys: Capture, command: list[str]
+) -> None:
+    ended = schedlab(monkeypatch, capsys, *command, "--help")
+    # --help itself is typer's.
+    options = [line for line in ended.out.splitlines() if "--" in line and "--help" not in line]
+    assert ended.code == 0 and options
+    assert not [line for line in options if "bool" in line.lower()]

@@ -54,7 +54,7 @@ def test_a_name_that_is_not_utf8_is_refused(monkeypatch: MonkeyPatch, capsys: Ca
 
 def test_an_empty_policy_is_no_default(monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "t.csv", 3)
-    refused(schedlab(monkeypatch, capsys, "replay", trace, "--policy", ""), "no policy ''")
+    refused(schedlab(monkeypatch, capsys, "replay", trace, "--policy", ""), "--policy is empty")
 
 
 @pytest.mark.parametrize(

@@ -176,3 +176,28 @@ def test_an_original_trace_is_called_so(monkeypatch: MonkeyPatch, capsys: Captur
     assert "256 sequences" in ended.out and "original trace" in ended.out and "modelled" not in ended.out
     assert "calibrated" not in ended.out and "set by hand" in ended.out
     assert set(REPEATABLE) - {path.name for path in (tmp_path / "out").iterdir()} == {"events.jsonl"}
+
+
+def test_a_check_that_held_says_how_much_it_looked_at(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    trace = small_trace(tmp_path / "t.csv", 6)
+    counts = {}
+    for check in ("laws", "shadow"):
+        ended = schedlab(monkeypatch, capsys, "replay", trace, f"--check={check}", "--out", tmp_path / check)
+        run = read(tmp_path / check, "run.json")
+        said = f"check: no law broke ({run['checked_laws']} laws, {run['checked_ticks']:,} ticks)"
+        assert said in ended.out.splitlines()
+        assert run["checked_ticks"] > 6
+        counts[check] = run["checked_laws"]
+    assert counts["shadow"] > counts["laws"] > 50
+    ended = schedlab(monkeypatch, capsys, "replay", trace, "--out", tmp_path / "plain")
+    assert "no law broke" not in ended.out and "checked_laws" not in read(tmp_path / "plain", "run.json")
+    assert (tmp_path / "plain/summary.json").read_bytes() == (tmp_path / "laws/summary.json").read_bytes()
+
+
+def test_a_results_folder_is_no_trace_and_its_config_is_named(
+    monkeypatch: MonkeyPatch, capsys: Capture, tight_run: Path
+) -> None:
+    ended = schedlab(monkeypatch, capsys, "replay", tight_run)
+    assert ended.code == 2 and f"{tight_run / 'config.json'} repeats it" in ended.err

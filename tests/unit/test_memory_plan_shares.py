@@ -97,6 +97,39 @@ def test_every_byte_has_one_owner_and_less_than_a_block_is_left(
     assert planned.snapshot_slots <= snapshots
 
 
+@given(
+    room=st.integers(0, GIB // 2),
+    longest=st.integers(1, 200_000),
+    seats=st.integers(1, 64),
+    wanted=st.integers(0, 1000),
+    state=st.sampled_from([1, 123456, 10 << 20]),
+)
+def test_snapshots_never_take_what_a_sequence_or_the_seats_need(
+    room: int, longest: int, seats: int, wanted: int, state: int
+) -> None:
+    """As many as are wanted while 4096 tokens of every seat and one whole sequence keep their room, and no fewer."""
+    rules = {
+        "memory_bytes": 3 * GIB + seats * state + room,
+        "kv_bytes_per_token": 1024,
+        "max_model_len": longest,
+        "max_num_seqs": seats,
+        "state_bytes_per_seq": state,
+    }
+    try:
+        without = plan(**rules)
+    except DoesNotFit:
+        with pytest.raises(DoesNotFit):
+            plan(**rules, snapshot_slots=wanted)
+        return
+    planned = plan(**rules, snapshot_slots=wanted)
+    floor_blocks = max(-(-longest // 16), seats * -(-min(longest, 4096) // 16))
+    assert planned.snapshot_slots <= wanted
+    assert planned.num_blocks >= min(floor_blocks, without.num_blocks)
+    if planned.snapshot_slots < wanted:
+        left = room - (planned.snapshot_slots + 1) * state
+        assert left < floor_blocks * 16 * 1024
+
+
 def test_one_sequence_exactly_is_enough_and_one_byte_less_is_not() -> None:
     needed = 4 * BLOCK_BYTES
     assert plan(activations_bytes=2 * GIB - needed, max_model_len=49).full_sequences == 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import schedlab
+from reports.table import print_summary
 from tests.unit.replay_helpers import HEADER, small_trace, write_trace
 
 SAME = "all rows have the same priority, so that policy priority serves them as fifo does"
@@ -41,3 +44,15 @@ def test_unsent_turns_are_said_to_be_no_part_of_goodput(tmp_path: Path) -> None:
     assert unsent in without.notes
     assert f"{unsent}; the shares of goodput are of the requests sent, without them" in with_slo.notes
     assert with_slo.summary["goodput"]["share"] == 0.5, "one of the two that were sent"
+
+
+def test_a_run_that_served_nobody_says_so_first(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.csv", [(0, 400, 5), (1, 500, 5)])
+    console = Console(record=True, width=200, file=StringIO())
+    result = schedlab.replay(trace, num_blocks=1)
+    print_summary(console, result.summary, result.config, result.run, result.notes)
+    warning = "no request was served: 2 arrived, 2 refused"
+    assert result.notes[0] == warning
+    assert console.export_text().splitlines()[2].strip() == warning, "above the figures"
+    served = schedlab.replay(trace, num_blocks=40)
+    assert not any("no request was served" in note for note in served.notes)

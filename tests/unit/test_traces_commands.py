@@ -92,6 +92,19 @@ def test_convert_merges_slices_and_anonymises(tmp_path: Path) -> None:
     ]
 
 
+def test_convert_does_not_replace_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, other = tmp_path / "t.csv", tmp_path / "other.csv"
+    for path in (trace, other):
+        path.write_text("arrival_ns,prompt_tokens,output_tokens\n0,1,1\n")
+    before = trace.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    for words in ([trace, "t.csv"], [other, "--merge", trace, "t.csv"]):
+        with pytest.raises(UsageError, match=r"t\.csv is read and would be replaced"):
+            run("convert", *words)
+    assert trace.read_bytes() == before
+    run("convert", trace, other)
+
+
 def test_generate_writes_a_trace_that_says_it_is_modelled(tmp_path: Path) -> None:
     out = tmp_path / "g.csv"
     run("generate", out, "--rate", 10, "--rows", 100, "--lengths", "fixed:64,8", "--seed", 3)

@@ -23,7 +23,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traces.detect import Head
-from traces.fields import BIGGEST, COMMENT, Place, cells, columns_of, count, data_lines, ids, json_object, text, whole
+from traces.fields import (
+    BIGGEST,
+    COMMENT,
+    SHIFT,
+    Place,
+    cells,
+    columns_of,
+    count,
+    data_lines,
+    ids,
+    json_object,
+    text,
+    whole,
+)
 from traces.file_trace import Format
 from traces.mark import is_mark
 from traces.options import ReadOptions
@@ -135,7 +148,7 @@ def _check(place: Place, record: TraceRecord, options: ReadOptions) -> None:
     if record.arrival_ns < 0 and not options.shift_negative:
         place.refuse(
             "arrival_ns",
-            f"{record.arrival_ns} is negative; shift the trace to start at 0, or read it with shift_negative",
+            f"{record.arrival_ns} is negative; {SHIFT}",
         )
     if record.prompt_tokens < 1:
         place.refuse("prompt_tokens", f"{record.prompt_tokens}, at least 1 is needed")

@@ -1,0 +1,66 @@
+"""Who is passed, and by whom, while a request waits for its next token."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlab.config import SchedulerConfig
+from schedlab.errors import InvariantViolation
+from schedlab.events import Admitted, Arrived, Finished
+from schedlab.request import FinishReason
+from schedlab.sequence import Sequence, State
+from schedlab.testing.liveness import ROUNDS, SLACK_PASSES, Liveness
+from tests.unit.sequences import waiting
+
+CONFIG = SchedulerConfig(max_num_seqs=2)
+ENOUGH = ROUNDS * CONFIG.max_num_seqs + SLACK_PASSES
+
+
+def liveness(*, one_line: bool) -> Liveness:
+    core: Any = SimpleNamespace(
+        bus=SimpleNamespace(add=lambda observer: None),
+        config=CONFIG,
+        policy=SimpleNamespace(may_starve=False, compose=lambda view: 0),
+        view=SimpleNamespace(missing_blocks=lambda sequence: 0),
+        free_seats=0,
+        in_line=one_line,
+        end_tick=lambda: None,
+    )
+    return Liveness(core)
+
+
+def passes(laws: Liveness, count: int, first: int) -> None:
+    """So many others come after everybody who is there; each gets a seat and ends."""
+    for number in range(first, first + count):
+        newcomer = waiting(number)
+        laws.on_arrived(Arrived(0, newcomer))
+        laws.on_admitted(Admitted(0, newcomer))
+        laws.on_finished(Finished(0, newcomer, FinishReason.LENGTH))
+
+
+def oldest(laws: Liveness, state: State) -> Sequence:
+    sequence = waiting(0)
+    laws.on_arrived(Arrived(0, sequence))
+    sequence.state = state
+    return sequence
+
+
+def test_passes_in_another_line_do_not_count_when_it_is_back() -> None:
+    laws = liveness(one_line=False)
+    sequence = oldest(laws, State.PREEMPTED)
+    passes(laws, 3 * ENOUGH, 1)
+    sequence.state = State.PREFILLING
+    passes(laws, ENOUGH, 1000)
+    with pytest.raises(InvariantViolation, match=r"request 0 .*starves"):
+        passes(laws, 1, 2000)
+
+
+def test_in_one_line_the_preempted_are_passed_so_often_only() -> None:
+    laws = liveness(one_line=True)
+    oldest(laws, State.PREFILLING).state = State.PREEMPTED
+    passes(laws, ENOUGH, 1)
+    with pytest.raises(InvariantViolation, match=r"request 0 .*starves"):
+        passes(laws, 1, 1000)

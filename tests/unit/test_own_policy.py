@@ -1,0 +1,73 @@
+"""A policy of the user's that fails in a run: named with file and line, without a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import schedlab as lab
+from schedlab.errors import UsageError
+from schedlab.policies.fifo import Fifo
+from tests.unit.replay_helpers import schedlab, small_trace
+
+RAISES = """
+from schedlab.policies.base import StaticPolicy
+
+
+class Crash(StaticPolicy):
+    name = "crash"
+
+    def key(self, request):
+        return request.nothing
+"""
+FORGETS = """
+from itertools import count
+
+from schedlab.policies.base import StaticPolicy
+
+COUNT = count()
+
+
+class Forgets(StaticPolicy):
+    name = "forgets"
+
+    def key(self, request):
+        return next(COUNT) * 7 % 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (RAISES, "policy Crash raises at mine.py:9 in key (return request.nothing): AttributeError: "),
+        (FORGETS, "policy Forgets gave an answer that the scheduler cannot use at queues.py:"),
+    ],
+)
+def test_it_is_named_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(code)
+    name = f"mine.py:{'Crash' if code is RAISES else 'Forgets'}"
+    ended = schedlab(monkeypatch, capsys, "replay", small_trace(tmp_path / "t.csv", 30), "--policy", name)
+    assert ended.code == 2 and ended.err.count("\n") == 1
+    assert told in ended.err and f"schedlab check {name} finds the smallest example" in ended.err
+
+
+def test_a_fault_of_this_project_is_not_put_on_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("ours")
+
+    trace = small_trace(tmp_path / "t.csv", 3)
+    (tmp_path / "mine.py").write_text(RAISES.replace("nothing", "arrival_ns"))
+    monkeypatch.setattr("experiments.metrics.usage.Usage.on_step_done", broken)
+    with pytest.raises(ValueError, match="ours"):
+        lab.replay(trace, policy=f"{tmp_path / 'mine.py'}:Crash")
+    monkeypatch.undo()
+    monkeypatch.setattr(Fifo, "key", broken)
+    with pytest.raises(ValueError, match="ours"):
+        lab.replay(trace, policy="fifo")
+    with pytest.raises(UsageError, match="Crash"):
+        (tmp_path / "other.py").write_text(RAISES)
+        lab.replay(trace, policy=f"{tmp_path / 'other.py'}:Crash")
