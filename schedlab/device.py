@@ -205,3 +205,7 @@ class BlockingDevice(Device, Protocol):
     def wait(self, ticket: Ticket) -> StepResult:
         """Block until the step in flight has ended."""
         ...
+
+    def close(self) -> None:
+        """Block until its threads have ended, which end when all copies have. Nothing is launched or copied then."""
+        ...

@@ -100,6 +100,7 @@ class CopyEngine:
         self._pool, self._operations, self._block_size = pool, operations, pool.shape[3]
         self._num_copies = 0
         self._queues: dict[CopyKind, _Queue] = {}
+        self._threads: list[threading.Thread] = []
         self._bytes_per_ns = dict.fromkeys(CopyKind, _FIRST_BYTES_PER_NS)
         self._open_bytes = dict.fromkeys(CopyKind, 0)
         self._moves = {
@@ -131,14 +132,18 @@ class CopyEngine:
                 raise SchedlabError(f"copy {ticket.number} has not ended within {_LONGEST_WAIT_S:.0f} s")
 
     def close(self) -> None:
-        """End the threads when what was begun has ended."""
+        """Block until the threads have ended, which do so when all that was begun has."""
         for queue in self._queues.values():
             queue.put(None)
+        for thread in self._threads:
+            thread.join(_LONGEST_WAIT_S)
 
     def _queue(self, kind: CopyKind) -> _Queue:
         if kind not in self._queues:
             queue = self._queues[kind] = SimpleQueue()
-            threading.Thread(target=self._serve, args=(kind, queue), name=f"schedlab-{kind}", daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(kind, queue), name=f"schedlab-{kind}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         return self._queues[kind]
 
     def _serve(self, kind: CopyKind, queue: _Queue) -> None:

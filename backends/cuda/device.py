@@ -165,7 +165,7 @@ class CudaDevice:
         self._copies.images.drop(sequence.request_id)
 
     def close(self) -> None:
-        """End the threads of the copies."""
+        """Block until all copies and their threads have ended."""
         self._copies.close()
 
     def _run(self, step: Step, ticket: StepTicket) -> None:

@@ -16,6 +16,7 @@ from schedlab.device import CopyKind, DeviceFacts, Step, StepResult, Ticket
 from schedlab.pace import ArithmeticPace, Pace, ns_to_quanta, quanta_to_ns
 
 _NS_PER_S = 1_000_000_000
+_CLOSE_S = 600.0
 
 
 class PacedClock:
@@ -27,6 +28,7 @@ class PacedClock:
         self._alarms: list[tuple[int, int, Callable[[Any], None]]] = []
         self._num_alarms = 0
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def now_ns(self) -> int:
         return time.monotonic_ns() - self._begin_ns
@@ -49,14 +51,27 @@ class PacedClock:
         if left_ns > 0:
             time.sleep(left_ns / _NS_PER_S)
 
+    def close(self) -> None:
+        """Block until all calls have been made and the thread has ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+
     def _ring(self) -> None:
-        while True:
-            with self._changed:
-                while not self._alarms or self._alarms[0][0] > self.now_ns():
-                    left_ns = self._alarms[0][0] - self.now_ns() if self._alarms else None
-                    self._changed.wait(None if left_ns is None else max(left_ns, 0) / _NS_PER_S)
-                callback = heappop(self._alarms)[2]
+        while (callback := self._next()) is not None:
             callback(None)
+
+    def _next(self) -> Callable[[Any], None] | None:
+        """The call that is due, when it is; None if it is closed and there is none left."""
+        with self._changed:
+            while not self._alarms or self._alarms[0][0] > self.now_ns():
+                if self._closed and not self._alarms:
+                    return None
+                left_ns = self._alarms[0][0] - self.now_ns() if self._alarms else None
+                self._changed.wait(None if left_ns is None else max(left_ns, 0) / _NS_PER_S)
+            return heappop(self._alarms)[2]
 
 
 class PacedTicket:
@@ -106,6 +121,10 @@ class PacedDevice(ModelledDevice):
             logprobs=filler.logprobs(step),
             prompt_logprobs=filler.prompt_logprobs(step),
         )
+
+    def close(self) -> None:
+        """Block until all copies have ended, and the clock's thread."""
+        self.clock.close()
 
     def _announce(self, ticket: CopyTicket) -> None:
         for notify in self.on_copy_done:

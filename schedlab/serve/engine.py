@@ -211,6 +211,7 @@ class Engine:
             reason = f"the scheduler has stopped: {type(error).__name__}: {error}"
             self.call_soon(lambda: self._die(reason))
         finally:
+            self.device.close()
             self.call_soon(self._stopped.set)
 
     def _die(self, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +119,7 @@ def run(
     **changes: Any,
 ) -> Run:
     """Serve `requests`, all there at once, to their ends."""
-    settings = config(**changes)
+    settings, before = config(**changes), set(threading.enumerate())
     device = device or WatchedDevice(model, settings, num_blocks, store=store)
     core = Scheduler(settings, Fifo(settings), device)
     result, mailbox = Run(device, core), Mailbox()
@@ -128,4 +129,5 @@ def run(
     mailbox.send(Close())
     run_blocking(core, device, mailbox)
     device.close()
+    assert set(threading.enumerate()) <= before
     return result

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schedlab.config import SchedulerConfig
+from schedlab.config import Fusion, SchedulerConfig
 from schedlab.device import CopyKind, Step, Ticket
 from schedlab.events import Admitted, Preempted
 from schedlab.memory.swap import GIB
@@ -202,6 +202,13 @@ class Launches:
         setattr(node.core.device, "launch", launch)  # noqa: B010 - the scheduler calls it by this name
 
 
+def lanes_of_their_own_have_the_whole_step() -> None:
+    """Long prompts beside rows: these cost a step of its own no token, and one that they share one each."""
+    sessions = [one(4, 40), one(4, 40), one(50, 5, 3), one(60, 5, 4)]
+    for fusion in Fusion:
+        attack_world(world(Fifo, 60, *sessions, fusion=fusion))
+
+
 def what_is_reserved_is_no_room() -> None:
     """An important one comes while a prompt that is less important, and has reserved its blocks, is computed."""
     for blocks in range(17, 27):
@@ -224,6 +231,7 @@ ATTACKS = (
     long_windows_do_not_come_back,
     what_can_run_is_accepted,
     quiet_runs_are_leapt,
+    lanes_of_their_own_have_the_whole_step,
     what_is_reserved_is_no_room,
 )
 

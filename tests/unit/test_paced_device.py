@@ -40,9 +40,11 @@ class Run:
         for request in requests:
             mailbox.send(Submit(request))
         mailbox.send(Close())
-        begin_ns = time.monotonic_ns()
+        begin_ns, before = time.monotonic_ns(), set(threading.enumerate())
         run_blocking(core, self.device, mailbox)
         self.elapsed_ns = time.monotonic_ns() - begin_ns
+        self.device.close()
+        assert set(threading.enumerate()) <= before
 
     def on_step_done(self, event: StepDone) -> None:
         self.num_steps += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -50,6 +51,9 @@ def document(chosen: argparse.Namespace) -> Iterator[str]:
     )
     yield ""
     yield from beside.lines(chosen.chats, chosen.rounds, chosen.threads)
+    yield ""
+    load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
+    yield f"Load of the machine over the last 1, 5 and 15 minutes: {load}, on {os.cpu_count()} CPUs."
 
 
 if __name__ == "__main__":
