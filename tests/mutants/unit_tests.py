@@ -24,6 +24,7 @@ MODULES = (
     "unit.test_blocks_pool",
     "unit.test_cache_reset",
     "unit.test_cheapest_shares",
+    "unit.test_chunks_give_way",
     "unit.test_commitment_ledger",
     "unit.test_inbox_order",
     "unit.test_limits_outputs",
@@ -41,6 +42,7 @@ MODULES = (
     "unit.test_spill_damage",
     "unit.test_spill_full_disk",
     "unit.test_spill_round_trip",
+    "unit.test_spill_threads",
     "unit.test_stops_order",
     "unit.test_swap_at_admission",
     "unit.test_windows_waiting",
@@ -55,10 +57,13 @@ MODULES = (
     "conformance.test_degenerate",
     "conformance.test_faults",
 )
-# A sweep over all models and GPUs; and one that draws texts.
+# A sweep over all models and GPUs; one that draws texts; and two of threads: one waits a minute where
+# something is wrong, one does not follow from itself alone.
 LEFT_OUT = (
     "test_a_model_fits_or_the_refusal_names_changes_that_then_fit",
     "test_any_image_comes_back_bit_by_bit_from_either_tier_and_through_moves",
+    "test_the_scheduler_is_answered_while_an_image_is_written",
+    "test_two_threads_at_random_leave_nothing_and_read_nothing_wrong",
 )
 # Examples of a test that draws them.
 DRAWN = 60

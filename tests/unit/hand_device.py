@@ -8,7 +8,7 @@ from typing import NamedTuple
 from schedlab.config import SchedulerConfig
 from schedlab.core import scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult
-from schedlab.inbox import Cancel, CopyDone, Delivery, Submit
+from schedlab.inbox import Cancel, CopyDone, Delivery, ResetCache, Submit
 from schedlab.pace import ArithmeticPace
 from schedlab.policies.fifo import Fifo
 from schedlab.request import Prompt, Request
@@ -95,6 +95,9 @@ class Hand:
     def cancel(self, request_id: int) -> None:
         self._deliver(Cancel(request_id))
 
+    def reset_cache(self, *, preempt_running: bool = False) -> None:
+        self._deliver(ResetCache(preempt_running))
+
     def end_copy(self, ticket: HandTicket, error: str = "") -> None:
         self._deliver(CopyDone(ticket, error))
 
@@ -110,6 +113,12 @@ class Hand:
                     assert step is self.device.steps[-1]
             self.core.end_tick()
 
+    def end_all_copies(self) -> None:
+        """Every copy that was begun and has not ended, in order."""
+        copies, self.device.copies = self.device.copies, []
+        for ticket, _ in copies:
+            self.end_copy(ticket)
+
     def sequence(self, request_id: int) -> Sequence:
         return self.core.sequences[request_id]
 
@@ -118,6 +127,6 @@ class Hand:
         mine = [chunk for step in self.device.steps for chunk in step.chunks if chunk.sequence.request_id == request_id]
         return [(chunk.start, chunk.start + chunk.num_tokens) for chunk in mine]
 
-    def _deliver(self, message: Submit | Cancel | CopyDone) -> None:
+    def _deliver(self, message: Submit | Cancel | CopyDone | ResetCache) -> None:
         self._num_deliveries += 1
         self.core.inbox.deliver(Delivery(self.device.now_ns(), 0, self._num_deliveries, message))

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from backends.sim.shadow_kv import ShadowDevice
-from schedlab.config import PreemptionMode
+from schedlab.config import PreemptionMode, SchedulerConfig
 from schedlab.testing import Reset, Session
 from tests.property.world import run
+from tests.unit.hand_device import Hand, HandDevice
 from tests.unit.shadow_helpers import STEP_NS, one, said, small_world
 
 SWAP: dict[str, Any] = {"preemption": PreemptionMode.HOST, "swap_host_gib": 4}
@@ -67,3 +68,19 @@ def test_images_of_before_are_dropped_wherever_they_are(reset_step: int) -> None
     events = log(reset_step, *crowd, preempt_running=True, num_blocks=22, **SWAP)
     assert resets(events) == [True]
     assert sorted(event["outputs"] for event in events if event["ev"] == "finished") == [30, 30, 30]
+
+
+@pytest.mark.parametrize(("in_use", "goes_on_from", "saves"), [(True, 384, 1), (False, 0, 2)])
+def test_saved_states_stay_where_it_is_refused_and_go_where_it_is_done(
+    in_use: bool, goes_on_from: int, saves: int
+) -> None:
+    """What is computed again after it is saved anew: no state of before is taken for it."""
+    hand = Hand(SchedulerConfig(prefix_cache=True, snapshot_slots=8), HandDevice())
+    hand.submit(1, range(500, 525), 401, "session", outputs=9 if in_use else 1)
+    hand.tick(3)
+    assert (1 in hand.core.sequences) is in_use
+    hand.reset_cache()
+    hand.submit(2, range(500, 525), 401, "session")
+    hand.tick(2)
+    assert hand.sequence(2).num_cached_tokens == goes_on_from
+    assert [moved[0] for moved in hand.device.moved].count("save") == saves

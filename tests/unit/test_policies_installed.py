@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import schedlab
 from schedlab.errors import Stalled, UsageError
+from schedlab.policies.load import load
 from tests.unit.replay_helpers import small_trace
 
 SOURCE = """
@@ -41,6 +44,14 @@ class Forgetful(Policy):
 class Odd(Policy):
     def __init__(self, config, choice: "int | None" = None):
         super().__init__(config)
+"""
+WITH_A_RECORD = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Own:
+    count: int = 3
 """
 
 
@@ -86,3 +97,18 @@ def test_a_parameter_that_no_text_can_be_is_named(replay: Any) -> None:
 def test_a_policy_that_never_admits_stalls_with_the_first_request_named(replay: Any) -> None:
     with pytest.raises(Stalled, match=r"request 0 \(pending\) cannot go on .* policy "):
         replay("never")
+
+
+def test_a_file_may_define_what_is_looked_up_by_its_module(tmp_path: Path) -> None:
+    """Each run under a name of its own: a module stays loaded."""
+    path = tmp_path / f"own_{tmp_path.name}.py"
+    path.write_text(WITH_A_RECORD)
+    assert load(f"{path}:Own")().count == 3
+
+
+def test_a_file_takes_no_loaded_module_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "json", json)
+    path = tmp_path / "json.py"
+    path.write_text(WITH_A_RECORD)
+    assert load(f"{path}:Own")().count == 3
+    assert sys.modules["json"] is json

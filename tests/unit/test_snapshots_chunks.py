@@ -146,6 +146,32 @@ def test_a_sequence_that_leaves_on_a_boundary_leaves_its_state() -> None:
     assert saves(one) == [16, 64]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "decode_blocks", "saved"),
+    [(17, 0, [16, 64]), (17, 4, [16, 64]), (20, 4, [16, 64]), (33, 0, [16]), (90, 4, [16, 64])],
+)
+def test_a_row_has_its_state_saved_until_its_window_lets_a_block_go(
+    outputs: int, decode_blocks: int, saved: list[int]
+) -> None:
+    """A window of four blocks: with the fourth the first is copied, and it goes only when there is a fifth."""
+    device = HandDevice()
+    device.keys[1] = list(range(900, 930))
+    one = hand(
+        device,
+        snapshot_min_tokens=16,
+        snapshot_decode_blocks=decode_blocks,
+        snapshot_interval_blocks=0,
+        window_blocks=4,
+        swap_disk_gib=1,
+    )
+    one.submit(1, TEXT[:3], 48, "s", outputs=outputs)
+    for _ in range(outputs + 2):
+        one.tick()
+        one.end_all_copies()
+    assert 1 not in one.core.sequences
+    assert saves(one) == saved
+
+
 def test_a_session_that_computed_nothing_takes_no_snapshot_from_everybody() -> None:
     one = hand(snapshot_interval_blocks=0)
     one.submit(1, TEXT, 401, outputs=1)

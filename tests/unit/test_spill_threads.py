@@ -70,6 +70,31 @@ def test_a_store_closed_while_an_image_is_written_leaves_when_that_has_ended(
     assert not (tmp_path / "spill").exists()
 
 
+def test_what_a_closed_store_refuses_neither_keeps_it_in_its_directory_nor_sends_it_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image is being written when the store is closed; others are refused before that has ended."""
+    directory = tmp_path / "spill"
+    store = SpillStore(MIB, MIB, directory)
+    image = store.put(Tier.DISK, header(), kv())
+
+    def close() -> None:
+        store.close()
+        for refused in (
+            lambda: store.get(image),
+            lambda: store.put(Tier.HOST, header(), kv()),
+            lambda: store.move(image, Tier.HOST),
+        ):
+            with pytest.raises(SpillUnavailable, match="store is closed"):
+                refused()
+        assert directory.exists(), "the image is still being written"
+
+    meanwhile(monkeypatch, os, "write", close)
+    with pytest.raises(SpillUnavailable, match="closed while"):
+        store.put(Tier.DISK, header(), kv())
+    assert not directory.exists()
+
+
 def test_an_image_moved_to_the_host_while_it_is_read_is_read_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from schedlab.config import SchedulerConfig
 from schedlab.device import CopyKind
 from schedlab.events import StepDone
 from schedlab.fault_plan import CopyFailure, FaultPlan, Which
 from schedlab.memory.prefix import CachingBlockPool
 from schedlab.request import FinishReason
 from schedlab.testing import Node, World, run
+from tests.unit.hand_device import Hand, HandDevice
 from tests.unit.shadow_helpers import one, said, small_world, steps_a_block
 
 
@@ -79,3 +81,24 @@ def test_blocks_behind_one_that_the_disk_refused_stay_on_the_device(failing: int
     assert outcome.end == "done"
     assert [ending.reason for ending in outcome.endings.values()] == [FinishReason.STOP]
     assert max(left) == failing - 1
+
+
+@pytest.mark.parametrize(("outputs", "found"), [(9, 4), (10, 4), (13, 0)])
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_row_leaves_its_outputs_to_be_found_until_its_window_lets_a_block_go(
+    outputs: int, found: int, copied: bool
+) -> None:
+    """A window of four blocks of 4 and a prompt of two: the fourth begins a copy, the sixth needs the first to go."""
+    config = SchedulerConfig(block_size=4, prefix_cache=True, window_blocks=4, swap_disk_gib=1)
+    device = HandDevice(state_bytes=0)
+    device.keys[1] = list(range(900, 910))
+    hand = Hand(config, device)
+    hand.submit(1, (500, 501), 8, outputs=outputs)
+    for _ in range(outputs + 1):
+        hand.tick()
+        if copied:
+            hand.end_all_copies()
+    assert 1 not in hand.core.sequences
+    hand.submit(2, (500, 501, *range(900, 910)), 40)
+    hand.tick()
+    assert hand.sequence(2).num_cached_tokens == 4 * (found if copied else (8 + outputs - 1) // 4)
