@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from linecache import getline
 from pathlib import Path
 from traceback import walk_tb
-from types import FrameType
+from types import FrameType, FunctionType
 
 from schedlab.errors import SchedlabError, UsageError
 from schedlab.policies.base import Policy
@@ -45,7 +44,8 @@ def blamed(policy: Policy, name: str | None) -> Iterator[None]:
 
 def _told(policy: Policy, error: Exception) -> str | None:
     """Who failed and where; None if it has nothing to do with the policy."""
-    files = {_file_of(kind) for kind in type(policy).__mro__ if _package(kind.__module__) not in _NO_POLICY}
+    own = [kind for kind in type(policy).__mro__ if _package(kind.__module__) not in _NO_POLICY]
+    files = {function.__code__.co_filename for kind in own for function in _functions(kind)}
     frames = list(walk_tb(error.__traceback__))
     for frame, line in reversed(frames):
         if frame.f_code.co_filename in files:
@@ -62,8 +62,9 @@ def _place(frame: FrameType, line: int) -> str:
     return f"{Path(code.co_filename).name}:{line} in {code.co_name} ({text})"
 
 
-def _file_of(kind: type) -> str | None:
-    return getattr(sys.modules.get(kind.__module__), "__file__", None)
+def _functions(kind: type) -> Iterator[FunctionType]:
+    """Two files may have one module's name, so it is the functions that say where a class is from."""
+    return (value for value in vars(kind).values() if isinstance(value, FunctionType))
 
 
 def _package_of(frame: FrameType) -> str:

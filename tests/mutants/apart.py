@@ -1,181 +1,133 @@
-"""Mutants that were written without a look at the attacks. 13 of 20 were killed at first sight.
-
-Tests were made afterwards for some of those that lived.
-"""
+"""Mutants that were written without a look at the attacks, and for which no attack was made afterwards."""
 
 from __future__ import annotations
 
-from schedlab.core import caching, lanes, reset, snapshots, stops
+from schedlab.core import caching, end_tick, lanes, plan, snapshots, swapping, windows
 from schedlab.core.scheduler import Scheduler
-from schedlab.core.snapshots import SnapshotSchedule
-from schedlab.memory.commitment import CommitmentLedger
-from schedlab.memory.slots import SlotTable
-from schedlab.memory.spill import files
-from schedlab.memory.spill.store import SpillStore
-from schedlab.memory.swap import SwapSpace
-from schedlab.policies import load
+from schedlab.memory import reserve, workspace
+from schedlab.memory.blocks import BlockPool
+from schedlab.memory.prefix import CachingBlockPool
+from schedlab.memory.snapshots import SnapshotPool
 from schedlab.policies.base import Policy
+from schedlab.policies.priority import Priority
+from schedlab.policies.view import View
 from tests.mutants.mutant import Mutant, edit, mutant
 
 APART: tuple[Mutant, ...] = (
     mutant(
-        "apart c1",
-        "who is preempted again while it computes again forgets how far it had been before: it recomputes uncounted",
+        "apart 1",
+        "keys of blocks that outputs filled are not put into the request's namespace: its own follow-up misses them",
+        edit(caching.learn_output_keys, "pool.in_namespace(more, _namespace(core, sequence))", "more"),
+    ),
+    mutant(
+        "apart 2",
+        "a state at the very end of what is known is saved for its session too, and displaces the tail",
+        edit(snapshots.after_chunk, "<= end < sequence.num_known", "<= end <= sequence.num_known"),
+    ),
+    mutant(
+        "apart 3",
+        "a preempted sequence that needs exactly the whole pool ends with an error",
         edit(
-            Scheduler._forget_computed,
-            "max(sequence.recompute_until, sequence.num_computed)",
-            "sequence.num_computed",
+            end_tick._resume,
+            "core.view.prompt_blocks(sequence) > core.pool.total_blocks",
+            "core.view.prompt_blocks(sequence) >= core.pool.total_blocks",
         ),
     ),
     mutant(
-        "apart c2",
-        "a prefill that had to give way ends the step's chunks, though prompts may go in pieces",
-        edit(lanes._chunks, "elif not core.config.chunked_prefill:", "else:"),
-    ),
-    mutant(
-        "apart c3",
-        "a row whose first block is safe on disk but still on the device counts as broken: its state is not saved",
-        edit(snapshots._is_whole, "not sequence.window.start", "not sequence.window.offloaded"),
-    ),
-    mutant(
-        "apart c4",
-        "what an ended sequence held for itself is looked for under its request's id: it stays, or another's goes",
+        "apart 4",
+        "in one line a preempted one goes before an older waiting one of the same key: arrival does not count",
         edit(
-            Scheduler.end,
-            "self.snapshots.drop(sequence.arrival_index)",
-            "self.snapshots.drop(sequence.request_id)",
+            end_tick._is_behind_the_waiting,
+            "core.policy.rank(head) < core.policy.rank(sequence)",
+            "core.policy.key(head.request) < core.policy.key(sequence.request)",
         ),
     ),
     mutant(
-        "apart c5",
-        "the blocks in use of a pure decode step are counted before its rows have got theirs",
+        "apart 5",
+        "the first of several newcomers on an idle device has its first chunk limited as if others computed",
+        edit(lanes._start, "len(core.prefilling) == len(core.starting) + 1", "len(core.prefilling) == 1"),
+    ),
+    mutant(
+        "apart 6",
+        "the first token ends a request by max_tokens only, not by the model's length: it gets one token too many",
         edit(
-            lanes._decode,
-            "    core.in_flight_used_blocks = core.pool.used_blocks\n",
+            lanes._sample,
+            "sequence.num_outputs >= sequence.max_outputs",
+            "sequence.num_outputs >= sequence.request.max_tokens",
+        ),
+    ),
+    mutant(
+        "apart 7",
+        "of several who are passed by one admission only the last is counted as bypassed",
+        edit(plan._admit, "for bypassed in passed_over:", "for bypassed in passed_over[-1:]:"),
+    ),
+    mutant(
+        "apart 8",
+        "a prompt of max_model_len tokens is refused even where no output is asked for",
+        edit(plan._why_never, "(1 if request.max_tokens else 0)", "1"),
+    ),
+    mutant(
+        "apart 9",
+        "a prefill in progress has its cached beginning taken off once more: newcomers get tokens that it will use",
+        edit(plan._first_chunk, " and sequence.state is State.PENDING", ""),
+    ),
+    mutant(
+        "apart 10",
+        "a copy of a former image that ends late counts for the image that the sequence has now",
+        edit(swapping.copy_ended, "copy.sequence.image is not copy.image", "copy.sequence.image is None"),
+    ),
+    mutant(
+        "apart 11",
+        "blocks of a window that are given up while their copy still reads them are written without waiting for it",
+        edit(windows._offload, "        core.pool.keep_open([block], saved)\n", ""),
+    ),
+    mutant(
+        "apart 12",
+        "immunity on return is counted from the first output, not from those that it has: it is over at once",
+        edit(Scheduler.resume, "sequence.num_outputs + self.config.immunity_tokens", "self.config.immunity_tokens"),
+    ),
+    mutant(
+        "apart 13",
+        "idle blocks that are emptied while a copy still reads them count as ready",
+        edit(
+            CachingBlockPool._empty,
+            "    if self._open:\n        self._num_open_empty += sum(block in self._open for block in evicted)\n",
             "",
-            "    core.in_flight_growing = list(growing)\n",
-            "    core.in_flight_growing = list(growing)\n    core.in_flight_used_blocks = core.pool.used_blocks\n",
         ),
     ),
     mutant(
-        "apart c6",
-        "a row that has a window leaves nothing of its outputs to be found, even if all its blocks are still here",
-        edit(caching.publish_outputs, "(sequence.window and sequence.window.start)", "sequence.window"),
+        "apart 14",
+        "what a row held for itself becomes its session's without removing the former entries: they pile up",
+        edit(SnapshotPool.settle, "    self._displace(session, snapshot.num_tokens)\n", ""),
     ),
     mutant(
-        "apart c7",
-        "ignore_eos covers an end-of-sequence id that the request names as its own stop token too",
-        edit(
-            stops.ends,
-            "if token in sampling.eos_token_ids and not sampling.ignore_eos:\n        return True",
-            "if token in sampling.eos_token_ids:\n        return not sampling.ignore_eos",
-        ),
+        "apart 15",
+        "the end of an earlier copy takes a later copy's guard from the blocks that both read",
+        edit(BlockPool.close, "if self._open.get(block) is ticket:", "if block in self._open:"),
     ),
     mutant(
-        "apart c8",
-        "a reset that is refused empties the saved states all the same",
-        edit(reset.reset_cache, "if done and core.snapshots is not None:", "if core.snapshots is not None:"),
+        "apart 16",
+        "graphs that are larger than the share kept back do not come out of KV: more is planned than there is",
+        edit(reserve.plan_memory, " - taken - (needs.graphs_bytes - graphs_kept_back)", " - taken"),
     ),
     mutant(
-        "apart c9",
-        "a prompt whose cached blocks are all lost for want of a state is not counted among the cut ones",
-        edit(
-            caching.take_prefix,
-            "    if core.snapshots is not None:\n"
-            "        core.snapshots.count_cut(sequence.num_found_blocks - len(found))\n"
-            "    if not found:\n        return\n",
-            "    if not found:\n        return\n"
-            "    if core.snapshots is not None:\n"
-            "        core.snapshots.count_cut(sequence.num_found_blocks - len(found))\n",
-        ),
+        "apart 17",
+        "the largest decode graph is left out where the seats (or the limit) are a multiple of 8",
+        edit(workspace.captured_sizes, "LARGEST_CAPTURED_ROWS) + 1, 8", "LARGEST_CAPTURED_ROWS), 8"),
     ),
     mutant(
-        "apart c10",
-        "a row that joins with a whole number of intervals is due at once: the state after is saved as its prompt's",
-        edit(
-            SnapshotSchedule.add,
-            "self._every_tokens - sequence.joined_len % self._every_tokens",
-            "-sequence.joined_len % self._every_tokens",
-        ),
+        "apart 18",
+        "what prefills have reserved counts as room for the important one: too few are evicted for it",
+        edit(Priority._room_blocks, "view.free_blocks - view.reserved_blocks - ", "view.free_blocks - "),
     ),
     mutant(
-        "apart c11",
-        "released slots are appended to the heap of free ones: the next to come does not get the lowest",
-        edit(SlotTable.release, "heappush(self._free, sequence.slot)", "self._free.append(sequence.slot)"),
+        "apart 19",
+        "an owner's blocks that the newcomer finds in the cache count as room that its leaving gives",
+        edit(View.room_for, "references(block) == 1 and block not in found", "references(block) == 1"),
     ),
     mutant(
-        "apart c12",
-        "an operation that a closed store refuses counts as under way: the store never leaves its directory",
-        edit(
-            SpillStore._operation,
-            "        if self._closed:\n",
-            "        self._in_flight += 1\n        if self._closed:\n",
-            'raise SpillUnavailable("the spill store is closed")\n        self._in_flight += 1\n',
-            'raise SpillUnavailable("the spill store is closed")\n',
-        ),
-    ),
-    mutant(
-        "apart c13",
-        "an image that would fill its tier to the last byte is not let in",
-        edit(
-            SwapSpace.has_room,
-            "self.used_bytes[tier] + num_bytes <= self.budget_bytes[tier]",
-            "self.used_bytes[tier] + num_bytes < self.budget_bytes[tier]",
-        ),
-    ),
-    mutant(
-        "apart c14",
-        "a reader whose file was moved to the host meanwhile is told that the image is gone",
-        edit(
-            SpillStore._read,
-            "        content = held.content\n        if content is None:\n            raise\n        return content\n",
-            "        raise\n",
-        ),
-    ),
-    mutant(
-        "apart c15",
-        "what a growing row commits is rounded up like used blocks: one too few whenever it ends with a block",
-        edit(
-            CommitmentLedger.held_by,
-            "return (entry[0] + self._step) // self._block_size + 1",
-            "return -(-(entry[0] + self._step) // self._block_size)",
-        ),
-    ),
-    mutant(
-        "apart c16",
-        "a link in the place of an image makes the store unusable instead of the image gone",
-        edit(files.read_image, "(errno.ENOENT, errno.ELOOP, errno.ENXIO)", "(errno.ENOENT, errno.ENXIO)"),
-    ),
-    mutant(
-        "apart c17",
-        "the place in line is by the time of arrival: among those of one instant nobody is before another",
-        edit(
-            Policy.rank,
-            "return self.key(sequence.request), sequence.arrival_index",
-            "return self.key(sequence.request), sequence.request.arrival_ns",
-        ),
-    ),
-    mutant(
-        "apart c18",
-        "the pool counts as empty while others only prefill: a newcomer takes what they have reserved",
-        edit(
-            Policy._fits_prompt,
-            "if view.free_seats == view.config.max_num_seqs:",
-            "if not view.num_active:",
-        ),
-    ),
-    mutant(
-        "apart c19",
-        "immunity ends an output too late, and who has not produced anything yet is immune from the start",
-        edit(
-            Policy._not_immune,
-            "view.outputs(one) >= one.immune_until_outputs",
-            "view.outputs(one) > one.immune_until_outputs",
-        ),
-    ),
-    mutant(
-        "apart c20",
-        "a policy's file is not known as a module while it is run: what looks it up by its name finds nothing",
-        edit(load._from_file, "    sys.modules.setdefault(path.stem, module)\n", ""),
+        "apart 20",
+        "immune ones are swapped out for a newcomer when all others are gone",
+        edit(Policy._swappable, "        and view.outputs(owner) >= owner.immune_until_outputs\n", ""),
     ),
 )

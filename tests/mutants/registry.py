@@ -13,6 +13,7 @@ from tests.mutants import (
     of_policies,
     of_pool,
     of_second_sight,
+    of_sixth_sight,
     of_snapshots,
     of_spill,
     of_steps,
@@ -51,6 +52,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         *of_third_sight.MUTANTS,
         *of_fourth_sight.MUTANTS,
         *of_fifth_sight.MUTANTS,
+        *of_sixth_sight.MUTANTS,
     ),
 }
 SEED = 0
