@@ -160,17 +160,15 @@ def replay(
 
 @app.command()
 def memory(
-    model: str = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b"),
-    hardware: str = typer.Option(None, help="A GPU's name.", show_default="h100"),
-    tp: int = typer.Option(None, help="GPUs that share the model.", show_default="1"),
-    preset: str = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm"),
-    policy: str = typer.Option(
-        None, help="fifo, slai, priority, an installed one, module:Class or file.py:Class.", show_default="the preset's"
-    ),
+    model: str = _MODEL,
+    hardware: str = _HARDWARE,
+    tp: int = _TP,
+    preset: str = _PRESET,
+    policy: str = _POLICY,
     set_: list[str] = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="A budget or rule, such as max_model_len or block_size; repeatable."
     ),
-    memory_percent: int = typer.Option(None, help="Share of GPU memory that may be used.", show_default="90"),
+    memory_percent: int = _MEMORY_PERCENT,
     max_num_seqs: int = typer.Option(None, help="Seats; short for --set max_num_seqs.", show_default="the preset's"),
     snapshot_slots: int = typer.Option(
         None,

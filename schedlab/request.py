@@ -46,7 +46,7 @@ class SamplingParams:
         logit_bias: added to the scores of tokens, as (token, bias).
         logprobs: report the log-probability of each output, and of so many likeliest tokens beside it; None = neither.
         prompt_logprobs: the same of each token of the prompt but the first. All of it is computed for that: such a
-            request takes nothing from the prefix cache and leaves nothing there.
+            request takes nothing from the prefix cache. It leaves its blocks there.
     """
 
     eos_token_ids: tuple[int, ...] = ()
@@ -167,8 +167,3 @@ class Request:
             )
         if self.max_tokens < 0:
             raise UsageError(f"request {self.request_id}: max_tokens is {self.max_tokens}; give 0 or more")
-
-    @property
-    def has_keys(self) -> bool:
-        """May its blocks be found by what they hold? A prompt whose tokens are scored is computed in whole."""
-        return self.prompt.has_keys and self.sampling.prompt_logprobs is None

@@ -80,6 +80,7 @@ class Sequence:
         "num_recomputed_tokens",
         "num_swaps",
         "published_blocks",
+        "reads_cache",
         "recompute_until",
         "request",
         "request_id",
@@ -103,6 +104,8 @@ class Sequence:
         self.block_table: list[int] = []
         # Can its blocks be found by what they hold? Without, none of the fields that follow is ever used.
         self.has_keys = has_keys
+        # Does it take what others left? A prompt whose tokens are scored is computed in whole.
+        self.reads_cache = has_keys and request.sampling.prompt_logprobs is None
         # Keys of its first full blocks, as far as they are known; None = not asked for yet.
         self.keys: list[int] | None = None
         self.published_blocks = 0

@@ -23,7 +23,7 @@ from typing import Any
 from schedlab.device import Ticket
 from schedlab.errors import UsageError
 from schedlab.inbox import Cancel, Close, CopyDone, Delivery, Message, ResetCache, Submit
-from schedlab.request import Prompt, Request
+from schedlab.request import Prompt, Request, SamplingParams
 
 FORMAT = "schedlab_incident"
 # A trace's ids are whole numbers below 2^62; the chance that two of a million different blocks collide is 10^-7.
@@ -88,6 +88,7 @@ def _request_row(request: Request, block_size: int) -> dict[str, Any]:
         "tenant": request.tenant,
         "session": request.session,
         "adapter": request.adapter,
+        "scored": request.sampling.prompt_logprobs is not None,
         "salt": blake2b(request.cache_salt.encode(), digest_size=8).hexdigest() if request.cache_salt else "",
     }
 
@@ -106,4 +107,5 @@ def _request_of(row: dict[str, Any], block_size: int) -> Request:
         session=row["session"],
         adapter=row["adapter"],
         cache_salt=row["salt"],
+        sampling=SamplingParams(prompt_logprobs=0 if row["scored"] else None),
     )

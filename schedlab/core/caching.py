@@ -91,7 +91,7 @@ def forget_prefix(sequence: Sequence) -> None:
 def _look_up(core: Scheduler, pool: CachingBlockPool, sequence: Sequence) -> list[int]:
     """Known blocks from the beginning; where sequences carry a state, as far as the deepest snapshot among them."""
     keys, size = _keys(core, pool, sequence), core.config.block_size
-    found = pool.lookup(keys, (sequence.num_known - 1) // size)
+    found = pool.lookup(keys, (sequence.num_known - 1) // size if sequence.reads_cache else 0)
     if core.snapshots is None:
         return found
     sequence.num_found_blocks = len(found)

@@ -96,7 +96,7 @@ def _drain_inbox(core: Scheduler) -> None:
 
 def _receive(core: Scheduler, request: Request) -> None:
     longest = core.config.max_model_len - request.prompt.num_tokens
-    has_keys = core.config.prefix_cache and request.has_keys
+    has_keys = core.config.prefix_cache and request.prompt.has_keys
     sequence = Sequence(request, core.num_arrived, min(request.max_tokens, max(longest, 0)), has_keys=has_keys)
     core.num_arrived += 1
     reason = _why_never(core, request)

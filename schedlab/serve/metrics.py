@@ -104,7 +104,7 @@ class ServerMetrics:
     def on_admitted(self, event: Admitted) -> None:
         sequence = event.sequence
         self.queue.add((event.now_ns - sequence.request.arrival_ns) / _NS_PER_S)
-        if sequence.has_keys:
+        if sequence.reads_cache:
             self.cache_queries += sequence.num_prompt_tokens
 
     def on_first_token(self, event: FirstToken) -> None:

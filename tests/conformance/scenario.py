@@ -154,6 +154,7 @@ SAMPLING = {
     "min_tokens": "min_tokens",
     "ignore_eos": "ignore_eos",
     "seed": "seed",
+    "prompt_logprobs": "prompt_logprobs",
 }
 
 

@@ -25,19 +25,21 @@ from schedlab.errors import InvariantViolation, UsageError
 from schedlab.inbox import Cancel, Close, Submit
 from schedlab.mailbox import Mailbox
 from schedlab.policies.registry import policy_for
-from schedlab.request import Prompt, Request
+from schedlab.request import Prompt, Request, SamplingParams
 
 STEP_NS = 200_000
+TEXT = Prompt.of_tokens(range(9))
 SETTINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "fifo": ("fifo", {}, {}),
     "separate lanes": ("slai", {"tbt_deadline_ms": "1"}, {"fusion": Fusion.NONE}),
     "swap": ("fifo", {}, {"preemption": PreemptionMode.CHEAPEST, "swap_host_gib": 1, "swap_disk_gib": 1}),
     "priority": ("priority", {"evict": "true", "aging_per_s": "2"}, {}),
+    "cache": ("fifo", {}, {"prefix_cache": True}),
 }
 
 
 def record(folder: Path, name: str) -> tuple[Path, bytes]:
-    """Ten clients, some of whom leave or run late; the file, and the log of the run itself."""
+    """Ten clients with one text, some of whom leave, run late or want its scores; the file, and the run's own log."""
     policy, chosen, changes = SETTINGS[name]
     config = SchedulerConfig(max_num_seqs=6, max_num_batched_tokens=32, block_size=4, max_model_len=200, **changes)
     device = PacedDevice(
@@ -60,7 +62,10 @@ def _send(mailbox: Mailbox, device: PacedDevice) -> None:
     for number in range(10):
         now_ns = device.now_ns()
         deadline_ns = now_ns + 10 * STEP_NS if number == 3 else None
-        mailbox.send(Submit(Request(number, Prompt(9), 24, now_ns, priority=number % 2, deadline_ns=deadline_ns)))
+        scored = SamplingParams(prompt_logprobs=0 if number % 4 == 1 else None)
+        mailbox.send(
+            Submit(Request(number, TEXT, 24, now_ns, priority=number % 2, deadline_ns=deadline_ns, sampling=scored))
+        )
         if number == 5:
             mailbox.send(Cancel(2))
         if number > 5:
