@@ -10,6 +10,7 @@ from schedlab.core import scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult
 from schedlab.inbox import Cancel, CopyDone, Delivery, ResetCache, Submit
 from schedlab.pace import ArithmeticPace
+from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
 from schedlab.request import Prompt, Request, SamplingParams
 from schedlab.sequence import Sequence
@@ -82,9 +83,9 @@ class HandDevice:
 class Hand:
     """A scheduler on such a device, driven tick by tick."""
 
-    def __init__(self, config: SchedulerConfig, device: HandDevice) -> None:
+    def __init__(self, config: SchedulerConfig, device: HandDevice, policy: Policy | None = None) -> None:
         self.device = device
-        self.core = scheduler.Scheduler(config, Fifo(config), device)
+        self.core = scheduler.Scheduler(config, policy or Fifo(config), device)
         self._num_deliveries = 0
 
     def submit(
@@ -95,11 +96,14 @@ class Hand:
         session: str = "",
         outputs: int = 99,
         sampling: SamplingParams = PLAIN,
+        priority: int = 0,
     ) -> None:
         """A request arrives whose prompt begins with blocks of these keys."""
         size = self.core.config.block_size
         prompt = Prompt(tokens, tuple(keys), size)
-        request = Request(request_id, prompt, outputs, self.device.now_ns(), session=session, sampling=sampling)
+        request = Request(
+            request_id, prompt, outputs, self.device.now_ns(), priority=priority, session=session, sampling=sampling
+        )
         self._deliver(Submit(request))
 
     def cancel(self, request_id: int) -> None:
