@@ -9,7 +9,8 @@ EVERY_RUN_ENDS = Law(
 )
 PROGRESS = Law(
     "somebody_gets_further",
-    "Some request gets further than ever before within 32 ticks and two more for each token of those that live.",
+    "Some request gets further than ever before within 32 ticks and two more for each token of those that live "
+    "and each copy that is under way.",
     When.TICK,
 )
 SOMETHING_IS_DUE = Law(

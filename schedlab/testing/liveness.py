@@ -16,6 +16,8 @@ from schedlab.testing.laws import BOUNDED_WAITING, PROGRESS, SOMETHING_IS_DUE
 
 SLACK_TICKS = 32
 TICKS_A_TOKEN = 2
+# A copy that ends wakes the scheduler: it looks whether anything has come free, and waits again.
+TICKS_A_COPY = 2
 # While a request stands at the head, seats may fill with others this often, and a few more come for good measure.
 ROUNDS = 4
 SLACK_PASSES = 16
@@ -48,6 +50,9 @@ class Liveness:
         self._live: dict[Sequence, Waiting] = {}
         self._known_tokens = 0
         self._progress_tick = 0
+        # Copies under way when somebody last got further. Those that came later do not count: whoever swaps in
+        # circles makes ever more of them.
+        self._copies_ahead = 0
         self._may_starve = core.policy.may_starve
         self.num_ticks = 0
         core.bus.add(self)
@@ -101,10 +106,12 @@ class Liveness:
     def _tick(self) -> None:
         self.num_ticks += 1
         idle_ticks = self.num_ticks - self._progress_tick
+        if idle_ticks == 1:
+            self._copies_ahead = len(self._core.copies) + len(self._core.offloads)
         if idle_ticks <= SLACK_TICKS or not self._live:
             return
         tokens = self._known_tokens + sum(max(waiting.furthest, 0) for waiting in self._live.values())
-        most = SLACK_TICKS + TICKS_A_TOKEN * tokens
+        most = SLACK_TICKS + TICKS_A_TOKEN * tokens + TICKS_A_COPY * self._copies_ahead
         if idle_ticks > most:
             raise PROGRESS.broken(f"nobody got further for {idle_ticks} ticks, {most} are enough: {self._oldest()}")
 

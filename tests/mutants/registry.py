@@ -13,6 +13,7 @@ from tests.mutants import (
     of_policies,
     of_pool,
     of_second_sight,
+    of_seventh_sight,
     of_sixth_sight,
     of_snapshots,
     of_spill,
@@ -29,6 +30,7 @@ from tests.mutants.made import made_attacks
 from tests.mutants.moments import moment_attacks
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import part_attacks
+from tests.mutants.pools import pool_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
 from tests.mutants.spills import spill_attacks
@@ -53,6 +55,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         *of_fourth_sight.MUTANTS,
         *of_fifth_sight.MUTANTS,
         *of_sixth_sight.MUTANTS,
+        *of_seventh_sight.MUTANTS,
     ),
 }
 SEED = 0
@@ -67,6 +70,7 @@ def attacks() -> tuple[Attack, ...]:
     return (
         *part_attacks(),
         *judgement_attacks(),
+        *pool_attacks(),
         *spill_attacks(),
         *unit_attacks(),
         *worlds[:20],

@@ -47,6 +47,7 @@ MODULES = (
     "unit.test_swap_at_admission",
     "unit.test_windows_waiting",
     "unit.test_driver_stall",
+    "unit.test_ends_of_outputs",
     "conformance.test_block_pool_faults",
     "conformance.test_memory_units",
     "conformance.test_prefix_chain",

@@ -21,6 +21,7 @@ from schedlab.testing.hostile import Moody
 from schedlab.testing.run import CANCEL
 from schedlab.testing.strategies import hybrid_worlds, pressed_worlds, worlds
 from tests.mutants.attack import Attack, NotAlike, NotLive
+from tests.mutants.doubts import doubt
 from tests.mutants.seeded import drawn
 from tests.property import hybrid
 from tests.property.world import Recorded
@@ -106,6 +107,8 @@ def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, 
     _bound(node.core)
     if leap:
         _settle_twice(node)
+    if not leap:
+        doubt(node.core)
     for observer in (Watcher(node), *observers):
         node.core.bus.add(observer)
     if watch is not None:

@@ -12,8 +12,10 @@ from schedlab.inbox import Cancel, CopyDone, Delivery, ResetCache, Submit
 from schedlab.pace import ArithmeticPace
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
-from schedlab.request import Prompt, Request
+from schedlab.request import Prompt, Request, SamplingParams
 from schedlab.sequence import Sequence
+
+PLAIN = SamplingParams()
 
 
 class HandTicket(NamedTuple):
@@ -93,12 +95,15 @@ class Hand:
         tokens: int,
         session: str = "",
         outputs: int = 99,
+        sampling: SamplingParams = PLAIN,
         priority: int = 0,
     ) -> None:
         """A request arrives whose prompt begins with blocks of these keys."""
         size = self.core.config.block_size
         prompt = Prompt(tokens, tuple(keys), size)
-        request = Request(request_id, prompt, outputs, self.device.now_ns(), session=session, priority=priority)
+        request = Request(
+            request_id, prompt, outputs, self.device.now_ns(), priority=priority, session=session, sampling=sampling
+        )
         self._deliver(Submit(request))
 
     def cancel(self, request_id: int) -> None:
@@ -110,15 +115,16 @@ class Hand:
     def end_copy(self, ticket: HandTicket, error: str = "") -> None:
         self._deliver(CopyDone(ticket, error))
 
-    def tick(self, count: int = 1) -> None:
-        """Whole ticks; decode steps are not repeated."""
+    def tick(self, count: int = 1, token: int | None = None) -> None:
+        """Whole ticks; decode steps are not repeated, and every row samples that token, if one is given."""
         for _ in range(count):
             self.core.begin_tick()
             for lane in self.core.plan().lanes:
                 if self.core.launch(lane) is not None:
                     step = self.device.steps[-1]
                     pace = ArithmeticPace(self.device.now_ns() << 20, 1, 1 << 20)
-                    self.core.commit(StepResult(1, pace, []))
+                    tokens = None if token is None else dict.fromkeys(self.core.sequences, token)
+                    self.core.commit(StepResult(1, pace, [], tokens=tokens))
                     assert step is self.device.steps[-1]
             self.core.end_tick()
 

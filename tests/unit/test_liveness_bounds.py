@@ -27,9 +27,28 @@ def liveness(*, one_line: bool) -> Liveness:
         view=SimpleNamespace(missing_blocks=lambda sequence: 0),
         free_seats=0,
         in_line=one_line,
+        copies={},
+        offloads={},
         end_tick=lambda: None,
     )
     return Liveness(core)
+
+
+def idle_ticks_allowed(copies_ahead: int, copies_later: int) -> int:
+    """How often a tick ends, with nobody getting further, before that is an error."""
+    laws = liveness(one_line=True)
+    core: Any = laws._core
+    core.why_stalled = lambda: "nothing is due"
+    oldest(laws, State.PREEMPTED)
+    core.offloads.update(dict.fromkeys(range(copies_ahead)))
+    core.end_tick()
+    core.offloads.update(dict.fromkeys(range(copies_ahead + copies_later)))
+    for ticks in range(1, 10_000):
+        try:
+            core.end_tick()
+        except InvariantViolation:
+            return ticks
+    raise AssertionError("nobody notices")
 
 
 def passes(laws: Liveness, count: int, first: int) -> None:
@@ -64,3 +83,11 @@ def test_in_one_line_the_preempted_are_passed_so_often_only() -> None:
     passes(laws, ENOUGH, 1)
     with pytest.raises(InvariantViolation, match=r"request 0 .*starves"):
         passes(laws, 1, 1000)
+
+
+def test_every_copy_that_was_under_way_may_end_before_somebody_gets_further() -> None:
+    assert idle_ticks_allowed(30, 0) == idle_ticks_allowed(0, 0) + 60
+
+
+def test_copies_that_begin_while_nobody_gets_further_earn_no_time() -> None:
+    assert idle_ticks_allowed(0, 30) == idle_ticks_allowed(0, 0)
