@@ -204,7 +204,7 @@ def memory(
 @app.command()
 def check(
     policy: str = typer.Argument(..., help="fifo, slai, priority, an installed one, module:Class or file.py:Class."),
-    examples: int = typer.Option(None, help="Stop after so many, or a few more.", show_default="1000"),
+    examples: int = typer.Option(None, help="Stop after so many.", show_default="1000"),
     time: str = typer.Option(None, metavar="60s", help="Stop after so long instead."),
     seed: int = typer.Option(0, help="Another one tries other examples."),
     out: Path = typer.Option(None, help="Where a failure is saved.", show_default="FAIL-<policy>.json"),

@@ -115,6 +115,9 @@ class Checker:
         _around(core, "launch", before=self._before_launch, after=self._after_launch)
         _around(core, "give_way", before=self._before_giving_way, after=self._after_giving_way)
         _around(core, "commit", before=self._before_commit)
+        if core.config.window_blocks and core.config.prefix_cache:
+            # A window may slide and its row give way within one plan.
+            _around(core, "unseat", before=self._chain.excuse)
         _around(core, "end_tick", before=self._before_end, after=self._after_tick)
         _around(core, "finish", before=self._before_finish, after=self._after_finish)
 

@@ -31,6 +31,11 @@ POLICY_LOOKS_ON = Law(
     "A question changes nothing: a policy looks at requests and scheduler, and answers.",
     When.CALL,
 )
+KEY_STAYS = Law(
+    "a_key_stays",
+    "The key that gives a request its place in line does not change while it stands there.",
+    When.CALL,
+)
 # Processor time without the end of a tick; a tick takes less than a thousandth of a second.
 MOST_CALL_S = 10.0
 CALLS_RETURN = Law(
@@ -51,6 +56,7 @@ TESTING_LAWS = (
     BOUNDED_WAITING,
     POLICY_ANSWERS,
     POLICY_LOOKS_ON,
+    KEY_STAYS,
     CALLS_RETURN,
     SAME_INPUT,
 )
