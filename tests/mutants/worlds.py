@@ -22,6 +22,8 @@ from schedlab.testing.run import CANCEL
 from schedlab.testing.strategies import hybrid_worlds, pressed_worlds, worlds
 from tests.mutants.attack import Attack, NotAlike, NotLive
 from tests.mutants.doubts import doubt
+from tests.mutants.foresight import foresee
+from tests.mutants.recounts import recount
 from tests.mutants.seeded import drawn
 from tests.property import hybrid
 from tests.property.world import Recorded
@@ -109,6 +111,8 @@ def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, 
         _settle_twice(node)
     if not leap:
         doubt(node.core)
+        foresee(node.core)
+        recount(node.core)
     for observer in (Watcher(node), *observers):
         node.core.bus.add(observer)
     if watch is not None:
