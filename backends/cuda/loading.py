@@ -71,7 +71,7 @@ def load_model(
         keep_freed_memory()
     folder = model_folder(path)
     spec = read_spec(folder / "config.json")
-    kind, longest = _dtype(dtype, spec, device), _longest(spec, max_model_len)
+    kind, longest = _dtype(dtype, spec, device), longest_of(spec, max_model_len)
     is_dummy = load_format is LoadFormat.DUMMY
     source: TensorSource = SeededTensors(wanted_shapes(spec), seed) if is_dummy else SafetensorsFolder(folder)
     checkpoint = Checkpoint(spec, source)
@@ -95,6 +95,18 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
     return ()
 
 
+def longest_of(spec: ModelSpec, wanted: int | None) -> int:
+    """Tokens of the longest sequence: as wanted, or as many as the model was made for.
+
+    Raises UsageError for more than that.
+    """
+    if wanted is None:
+        return spec.max_model_len
+    if not 1 <= wanted <= spec.max_model_len:
+        raise UsageError(f"max_model_len is {wanted}; {spec.name} can do 1..{spec.max_model_len}")
+    return wanted
+
+
 def _dtype(name: str, spec: ModelSpec, device: torch.device) -> torch.dtype:
     if name == "auto":
         name = "float32" if device.type == "cpu" else spec.dtype
@@ -116,11 +128,3 @@ def _refuse_too_large(spec: ModelSpec, dtype: torch.dtype, longest: int, device:
             f"angles {tables:,} for {longest:,} positions; {device} has {room:,}. Choose a smaller model, dtype or "
             "max_model_len"
         )
-
-
-def _longest(spec: ModelSpec, wanted: int | None) -> int:
-    if wanted is None:
-        return spec.max_model_len
-    if not 1 <= wanted <= spec.max_model_len:
-        raise UsageError(f"max_model_len is {wanted}; {spec.name} can do 1..{spec.max_model_len}")
-    return wanted

