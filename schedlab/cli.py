@@ -37,8 +37,10 @@ _TRACE = typer.Argument(
 _TRACE_OF_BENCH = typer.Argument(
     None, help="A trace as for replay, or a shipped model's name (default azure-conv-like).", show_default=False
 )
-_MODEL = typer.Option(None, help="A model's name or a Hugging Face config.json.", show_default="llama-3-8b")
-_HARDWARE = typer.Option(None, help="A GPU's name.", show_default="h100")
+_MODEL = typer.Option(
+    None, help="A model's name (--model list: the known ones) or a Hugging Face config.json.", show_default="llama-3-8b"
+)
+_HARDWARE = typer.Option(None, help="A GPU's name (--hardware list: the known ones).", show_default="h100")
 _TP = typer.Option(None, help="GPUs that share the model.", show_default="1")
 _PRESET = typer.Option(None, help="An engine's scheduling: vllm, met, sarathi, orca.", show_default="vllm")
 _POLICY = typer.Option(
@@ -224,7 +226,7 @@ def check(
 def serve(
     model: str = typer.Argument(
         None,
-        help="A model's name or config.json (--device sim), else its folder or GGUF file.",
+        help="With --device sim a model's name (list: the known ones) or config.json, else its folder or GGUF file.",
         show_default="the demo model",
     ),
     device: str = typer.Option(

@@ -187,6 +187,17 @@ def test_the_package_is_the_command() -> None:
     assert ended.returncode == 0 and "replay" in ended.stdout
 
 
+@pytest.mark.parametrize("command", ["replay", "memory", "serve"])
+def test_help_says_how_to_learn_the_names_of_models_and_gpus(
+    monkeypatch: MonkeyPatch, capsys: Capture, command: str
+) -> None:
+    text = " ".join(schedlab(monkeypatch, capsys, command, "--help").out.replace("│", " ").split())
+    assert ("list: the known ones) or" in text) and "(--hardware list: the known ones)" in text
+    for flag, names in (("--model", ("Llama-2-7B", "Granite-4.0-H-Tiny")), ("--hardware", ("A10G", "RTX PRO 6000"))):
+        told = schedlab(monkeypatch, capsys, "memory", flag, "list")
+        assert told.code == 2 and all(name in told.err for name in names)
+
+
 @pytest.mark.parametrize("command", [["replay"], ["memory"], ["trace", "inspect"], ["trace", "convert"]])
 def test_a_flag_without_a_value_is_shown_without_one(
     monkeypatch: MonkeyPatch, capsys: Capture, command: list[str]
