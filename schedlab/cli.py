@@ -257,6 +257,13 @@ def serve(
     load_format: str = typer.Option(
         None, metavar="auto|dummy", rich_help_panel="Real model", help="dummy: random weights.", show_default="auto"
     ),
+    generation_config: str = typer.Option(
+        None,
+        metavar="auto|none",
+        rich_help_panel="Real model",
+        help="auto: sampling that a request does not state is as the model's generation_config.json has it.",
+        show_default="auto",
+    ),
     hardware: str = _HARDWARE,
     tp: int = _TP,
     preset: str = _PRESET,
@@ -298,7 +305,18 @@ def serve(
     ended_well = run(
         given,
         ServeOptions(
-            device, host, port, api_key, served_model_name, max_queue, drain_s, seed, dtype, load_format, record
+            device,
+            host,
+            port,
+            api_key,
+            served_model_name,
+            max_queue,
+            drain_s,
+            seed,
+            dtype,
+            load_format,
+            generation_config,
+            record,
         ),
     )
     if not ended_well:
