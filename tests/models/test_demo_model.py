@@ -13,8 +13,9 @@ from tests.torch_needed import torch  # isort: skip
 
 from tokenizers import Tokenizer
 
+from backends.cuda.generation import end_tokens
 from backends.cuda.gguf_folder import as_folder
-from backends.cuda.loading import end_tokens, load_model, model_folder
+from backends.cuda.loading import load_model, model_folder
 from backends.cuda.model import Model
 from backends.cuda.step_inputs import PackedChunk, StepInputs
 from experiments.serve.real import demo_model

@@ -12,7 +12,8 @@ from tests.torch_needed import torch  # isort: skip
 
 from safetensors.torch import load_file, save_file
 
-from backends.cuda.loading import LoadFormat, end_tokens
+from backends.cuda.generation import end_tokens, sampling_defaults
+from backends.cuda.loading import LoadFormat
 from backends.cuda.sizing import plan_for
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import DoesNotFit
@@ -138,6 +139,35 @@ def test_end_tokens_come_from_the_generation_config_first(folder: Path) -> None:
     assert end_tokens(folder) == (3, 4)
     (folder / "generation_config.json").unlink()
     assert end_tokens(folder) == (1,)
+
+
+def test_sampling_is_what_the_generation_config_names(folder: Path) -> None:
+    path = folder / "generation_config.json"
+    given = {"temperature": 0.6, "top_k": 20, "top_p": None, "min_p": 0, "repetition_penalty": 1.1, "do_sample": True}
+    path.write_text(json.dumps(given))
+    assert sampling_defaults(folder) == {"temperature": 0.6, "top_k": 20, "min_p": 0, "repetition_penalty": 1.1}
+    path.unlink()
+    assert sampling_defaults(folder) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('{"temperature": -1}', "temperature is -1; give 0 or more, or serve without"),
+        ('{"temperature": NaN}', "temperature is nan; give 0 or more"),
+        ('{"temperature": "warm"}', "temperature is 'warm'; give a number, or serve without"),
+        ('{"top_k": 2.5}', "top_k is 2.5; give a whole number"),
+        ('{"top_p": 0}', "top_p is 0; give more than 0"),
+        ('{"min_p": true}', "min_p is True; give a number"),
+        ('{"repetition_penalty": 1e9}', "repetition_penalty is 1000000000.0; give above 0"),
+    ],
+)
+def test_sampling_that_is_none_names_file_and_field(folder: Path, given: str, told: str) -> None:
+    path = folder / "generation_config.json"
+    path.write_text(given)
+    with pytest.raises(UsageError) as refused:
+        sampling_defaults(folder)
+    assert str(refused.value).startswith(f"{path}: {told}") and "--generation-config none" in str(refused.value)
 
 
 def test_memory_is_planned_for_weights_activations_and_kv(folder: Path) -> None:

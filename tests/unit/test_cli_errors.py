@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab import cli
+from schedlab.cli.command import _spelt_out
 from schedlab.errors import InvariantViolation, Stalled
 from tests.unit.replay_helpers import HEADER, schedlab, small_trace, write_trace
 
@@ -179,7 +179,7 @@ def test_the_version_is_the_installed_one(monkeypatch: MonkeyPatch, capsys: Capt
     ],
 )
 def test_a_check_may_be_named_or_not(typed: list[str], spelt: list[str]) -> None:
-    assert cli._spelt_out(typed) == spelt
+    assert _spelt_out(typed) == spelt
 
 
 def test_the_package_is_the_command() -> None:
