@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -185,6 +186,22 @@ def test_a_directory_is_taken_where_there_is_a_disk_tier_and_made_private(tmp_pa
             SpillStore(host_bytes, disk_bytes)
         assert str(error.value) == told
     SpillStore(0, 0).close()
+
+
+def test_a_lock_that_cannot_be_had_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others take and leave it at the very moment a few times more, and where there are no locks at all."""
+    at, attempts = tmp_path / "spill", []
+
+    def leaving(*_: object) -> None:
+        attempts.append(1)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(fcntl, "flock", leaving)
+    told = f"{at}: other processes take and leave this spill directory all the time: give another"
+    refused(UsageError, at, told)
+    assert len(attempts) == 8
+    monkeypatch.setattr(fcntl, "flock", failing(errno.ENOLCK))
+    refused(SpillUnavailable, at, f"cannot use {at} as spill directory: {os.strerror(errno.ENOLCK)}")
 
 
 def test_a_directory_is_held_from_before_anything_is_removed_until_all_is(
