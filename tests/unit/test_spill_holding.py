@@ -122,9 +122,14 @@ def test_who_holds_a_directory_is_named_by_its_number_and_left_alone(tmp_path: P
         lock = at / "schedlab-spill.lock"
         assert lock.read_text() == f"{os.getpid()}\n" and lock.stat().st_mode & 0o777 == 0o600
         image = store.put(Tier.DISK, header(), kv())
-        for text, holder in ((None, f"process {os.getpid()}"), ("77\n", "process 77"), ("", "another process")):
+        for text, holder in (
+            (None, f"process {os.getpid()}"),
+            (b"77\n", "process 77"),
+            (b"", "another process"),
+            (b"\xff\n", "process \ufffd"),
+        ):
             if text is not None:
-                lock.write_text(text)
+                lock.write_bytes(text)
             refused(UsageError, at, f"{at} is held by {holder}: end it or give each process its own spill directory")
         assert images_in(at) == [file_of(at, image).name]
     assert not at.exists()
@@ -202,6 +207,18 @@ def test_a_lock_that_cannot_be_had_leaves_nothing_open(tmp_path: Path, monkeypat
     assert len(attempts) == 8
     monkeypatch.setattr(fcntl, "flock", failing(errno.ENOLCK))
     refused(SpillUnavailable, at, f"cannot use {at} as spill directory: {os.strerror(errno.ENOLCK)}")
+
+
+def test_a_lock_in_whose_place_a_link_to_it_has_come_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = tmp_path / "spill"
+    at.mkdir(0o700)
+
+    def replace() -> None:
+        (at / "schedlab-spill.lock").rename(tmp_path / "moved")
+        (at / "schedlab-spill.lock").symlink_to(tmp_path / "moved")
+
+    meanwhile(monkeypatch, fcntl, "flock", replace)
+    refused(SpillUnavailable, at, f"cannot use {at} as spill directory: {os.strerror(errno.ELOOP)}")
 
 
 def test_a_directory_is_held_from_before_anything_is_removed_until_all_is(
