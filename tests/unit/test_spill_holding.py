@@ -249,7 +249,7 @@ def test_a_directory_is_left_when_the_last_operation_in_it_has_ended(
 ) -> None:
     at = tmp_path / "spill"
     store = SpillStore(MIB, MIB, at)
-    image = store.put(Tier.DISK, header(), kv())
+    image, other = store.put(Tier.DISK, header(), kv()), store.put(Tier.HOST, header(), kv())
     uses: dict[str, Callable[[], object]] = {
         "get": lambda: store.get(image),
         "move": lambda: store.move(image, Tier.HOST),
@@ -259,6 +259,7 @@ def test_a_directory_is_left_when_the_last_operation_in_it_has_ended(
     seen = []
 
     def close() -> None:
+        store.get(other)
         store.close()
         seen.append(at.exists())
 
