@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count, takewhile
 from random import Random
 from typing import Any
@@ -62,7 +63,7 @@ def memory_goes_to_its_owners() -> None:
 def _needs(chance: Random) -> MemoryNeeds:
     block_size, length = chance.choice((1, 16, 300)), chance.choice((1, 16, 17, 900, KV_FLOOR_TOKENS, 5000))
     seats, unit = chance.randint(1, 3), chance.randint(1, 3)
-    return MemoryNeeds(
+    needs = MemoryNeeds(
         memory_bytes=chance.randint(1, 4) * (length + block_size) * unit * seats + chance.randint(0, 5000),
         weights_bytes=chance.randint(0, 900),
         activations_bytes=chance.randint(0, 90),
@@ -76,6 +77,12 @@ def _needs(chance: Random) -> MemoryNeeds:
         utilisation_percent=chance.choice((100, 99, 90, 60, 1)),
         context_bytes=chance.randint(0, 90),
     )
+    if chance.random() < 0.7:
+        return needs
+    # A few bytes are left, or missing.
+    taken = needs.weights_bytes + needs.activations_bytes + needs.context_bytes + seats * needs.state_bytes_per_seq
+    memory_bytes = max(1, taken + chance.randint(-1, 2))
+    return replace(needs, memory_bytes=memory_bytes, utilisation_percent=100, graphs_bytes=0)
 
 
 def _blocks(needs: MemoryNeeds, tokens: int) -> int:
