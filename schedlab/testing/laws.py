@@ -20,7 +20,8 @@ SOMETHING_IS_DUE = Law(
 )
 BOUNDED_WAITING = Law(
     "waiting_is_bounded",
-    "Requests that came later pass one that gets no further only so often, unless the policy says that it may starve.",
+    "Requests that came later pass one that gets no further only so often, unless the policy says that it may starve, "
+    "or more is promised than the pool has and those with the fewest outputs give way.",
     When.EVENT,
 )
 POLICY_ANSWERS = Law(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from schedlab.config import VictimRule
 from schedlab.core.scheduler import Scheduler
 from schedlab.events import Admitted, Arrived, CacheReset, Finished, StepDone
+from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
 from schedlab.testing.laws import BOUNDED_WAITING, PROGRESS, SOMETHING_IS_DUE
 
@@ -21,6 +23,21 @@ TICKS_A_COPY = 2
 # While a request stands at the head, seats may fill with others this often, and a few more come for good measure.
 ROUNDS = 4
 SLACK_PASSES = 16
+
+
+def bounds_waiting(core: Scheduler) -> bool:
+    """Does everybody who waits get a turn?
+
+    Not where the policy says so. Nor where more is promised than the pool has and whoever has the fewest outputs gives
+    way: a prompt that needs all of the pool has none, so it gives way again to each newcomer that is promised room.
+    """
+    config = core.config
+    gives_way_for_ever = (
+        config.overcommit_percent > 100
+        and config.victim is VictimRule.FEWEST_OUTPUTS
+        and type(core.policy).yield_ is Policy.yield_
+    )
+    return not core.policy.may_starve and not gives_way_for_ever
 
 
 class Waiting:
@@ -53,7 +70,7 @@ class Liveness:
         # Copies under way when somebody last got further. Those that came later do not count: whoever swaps in
         # circles makes ever more of them.
         self._copies_ahead = 0
-        self._may_starve = core.policy.may_starve
+        self._bounds_waiting = bounds_waiting(core)
         self.num_ticks = 0
         core.bus.add(self)
         _after(core, "end_tick", self._tick)
@@ -65,7 +82,7 @@ class Liveness:
 
     def on_admitted(self, event: Admitted) -> None:
         self._progress()
-        if self._may_starve:
+        if not self._bounds_waiting:
             return
         newcomer, most = event.sequence, self._most_passes()
         for sequence, waiting in self._live.items():
