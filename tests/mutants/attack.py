@@ -32,8 +32,11 @@ class NotLive(Exception):
     """Somebody waits for ever."""
 
 
-class Hangs(Exception):
-    """An attack does not come back, and no bound has noticed."""
+class Hangs(BaseException):
+    """An attack does not come back, and no bound has noticed.
+
+    No `Exception`, or Hypothesis would take it for the failure of one example and try that again, now without a clock.
+    """
 
 
 class Kill(NamedTuple):
@@ -56,7 +59,7 @@ def first_kill(attacks: Iterable[Attack]) -> Kill | None:
                 attack.run()
         except NameError as error:
             raise StaleMutant(f"the changed text names what is not there: {error}") from error
-        except (Exception, pytest.fail.Exception) as error:
+        except (Exception, Hangs, pytest.fail.Exception) as error:
             law, numbers = _told(error)
             return Kill(attack.name, law, numbers)
     return None

@@ -30,7 +30,9 @@ from tests.mutants.judgements import judgement_attacks
 from tests.mutants.made import made_attacks
 from tests.mutants.moments import moment_attacks
 from tests.mutants.mutant import Mutant
+from tests.mutants.named import named_attacks
 from tests.mutants.parts import part_attacks
+from tests.mutants.plans import plan_attacks
 from tests.mutants.pools import pool_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
@@ -73,6 +75,8 @@ def attacks() -> tuple[Attack, ...]:
         *part_attacks(),
         *judgement_attacks(),
         *pool_attacks(),
+        *plan_attacks(),
+        *named_attacks(),
         *spill_attacks(),
         *unit_attacks(),
         *worlds[:20],

@@ -247,7 +247,7 @@ def test_pool_does_what_the_model_does(
 
 def test_a_pool_asks_for_256_tokens_and_counts_no_depth_unless_told() -> None:
     pool = SnapshotPool(2, BLOCK)
-    assert pool.min_tokens == 256
+    assert (pool.min_tokens, snapshots.LEASE_EVICTIONS) == (256, 64)
     for depth, key in ((252, 1), (256, 2)):
         pool.save(key, depth)
     keys = [0] * 62 + [1, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from schedlab.errors import SchedlabError, UsageError
 from schedlab.memory.spill import CorruptImage, DiskFull, ImageVanished, SpillStore, SpillUnavailable, Tier
 from schedlab.memory.spill.errors import typed
-from tests.unit.spill_helpers import file_of, header, images_in, kv
+from tests.unit.spill_helpers import file_of, header, images_in, kv, meanwhile
 
 MIB = 1 << 20
 
@@ -185,6 +185,53 @@ def test_a_directory_is_taken_where_there_is_a_disk_tier_and_made_private(tmp_pa
             SpillStore(host_bytes, disk_bytes)
         assert str(error.value) == told
     SpillStore(0, 0).close()
+
+
+def test_a_directory_is_held_from_before_anything_is_removed_until_all_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = tmp_path / "spill"
+    at.mkdir(0o700)
+    (at / OWN[0]).touch()
+    real_unlink, removed = os.unlink, []
+
+    def unlink(name: str, **rest: Any) -> None:
+        with pytest.raises(UsageError, match=f"^{at} is held by "):
+            SpillStore(0, MIB, at)
+        removed.append(name)
+        real_unlink(name, **rest)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    store = SpillStore(0, MIB, at)
+    store.put(Tier.DISK, header(), kv())
+    store.close()
+    assert removed == [OWN[0], "schedlab-image-0.safetensors", "schedlab-spill.lock"]
+    assert not at.exists()
+
+
+@pytest.mark.parametrize(("call", "use"), [("readv", "get"), ("readv", "move"), ("stat", "drop"), ("write", "put")])
+def test_a_directory_is_left_when_the_last_operation_in_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, use: str
+) -> None:
+    at = tmp_path / "spill"
+    store = SpillStore(MIB, MIB, at)
+    image = store.put(Tier.DISK, header(), kv())
+    uses: dict[str, Callable[[], object]] = {
+        "get": lambda: store.get(image),
+        "move": lambda: store.move(image, Tier.HOST),
+        "drop": lambda: store.drop(image),
+        "put": lambda: store.put(Tier.DISK, header(), kv()),
+    }
+    seen = []
+
+    def close() -> None:
+        store.close()
+        seen.append(at.exists())
+
+    meanwhile(monkeypatch, os, call, close)
+    with suppress(SchedlabError):
+        uses[use]()
+    assert seen == [True] and not at.exists()
 
 
 def failing(number: int) -> Callable[..., Any]:
