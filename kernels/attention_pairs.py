@@ -27,11 +27,13 @@ class Pairs(NamedTuple):
 
     scores: [R * H, B * S * K] in CSR; each layer overwrites its values, which are numbers at first: torch multiplies
         them by 0 before it writes.
-    places: its column indices, row by row; begins: [R * H] int64, where each query's own begin.
+    weights: its values, and behind the softmax the weights of the sums; places: its column indices, row by row.
+    begins: [R * H] int64, where each query's own begin in both.
     rows: of each decode row its part of the values, [H, tokens].
     """
 
     scores: Tensor
+    weights: Tensor
     places: Tensor
     begins: Tensor
     rows: list[Tensor]
@@ -62,7 +64,7 @@ def row_pairs(
     size = (len(lengths) * num_heads, num_blocks * block_size * kv_heads)
     rows = [part.view(num_heads, -1) for part in values.split([count * num_heads for count in counts])]
     scores = torch.sparse_csr_tensor(ends, columns, values, size, check_invariants=False)
-    return Pairs(scores, columns, ends[:-1], rows)
+    return Pairs(scores, scores.values(), columns, ends[:-1], rows)
 
 
 def decode_attention(
@@ -72,10 +74,8 @@ def decode_attention(
     scores = pairs.scores
     torch.sparse.sampled_addmm(scores, queries.flatten(0, 1), keys.flatten(0, 2).t(), beta=0.0, alpha=scale, out=scores)
     if soft_cap is not None:
-        scores.values().div_(soft_cap).tanh_().mul_(soft_cap)
+        pairs.weights.div_(soft_cap).tanh_().mul_(soft_cap)
     for row in pairs.rows:
         torch.softmax(row, -1, out=row)
-    bags = embedding_bag(
-        pairs.places, values.flatten(0, 2), pairs.begins, mode="sum", per_sample_weights=scores.values()
-    )
+    bags = embedding_bag(pairs.places, values.flatten(0, 2), pairs.begins, mode="sum", per_sample_weights=pairs.weights)
     return bags.view(queries.shape)

@@ -43,7 +43,8 @@ class Matrix:
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, inputs] to [T, outputs]."""
-        result = x @ self.columns if self.columns is not None and len(x) == 1 else self._by_panels(x)
+        is_row = self.columns is not None and len(x) == 1
+        result = torch.mm(x, self.columns) if is_row else self._by_panels(x)
         return result if self.bias is None else result.add_(self.bias)
 
     @property
