@@ -47,7 +47,7 @@ class Held:
         from schedlab.invariants import laws
 
         num_laws = sum(law.when is not When.SHADOW or self.check is Check.SHADOW for law in laws())
-        return {"checked_laws": num_laws, "checked_ticks": self.checker.num_ticks}
+        return {"checked_laws": num_laws, "checked_ticks": self.checker.book.num_ticks}
 
 
 def device_kind(plain: type[SimDevice], check: Check | None) -> type[SimDevice]:

@@ -28,9 +28,9 @@ def blamed(policy: Policy, name: str | None) -> Iterator[None]:
     """
     try:
         yield
-    except SchedlabError:
+    except (SchedlabError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         told = None if type(policy) in BUILT_IN.values() else _told(policy, error)
         if told is None:
             raise
@@ -42,7 +42,7 @@ def blamed(policy: Policy, name: str | None) -> Iterator[None]:
         ) from error
 
 
-def _told(policy: Policy, error: Exception) -> str | None:
+def _told(policy: Policy, error: BaseException) -> str | None:
     """Who failed and where; None if it has nothing to do with the policy."""
     own = [kind for kind in type(policy).__mro__ if _package(kind.__module__) not in _NO_POLICY]
     files = {function.__code__.co_filename for kind in own for function in _functions(kind)}

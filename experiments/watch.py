@@ -35,9 +35,9 @@ class Stopped(Exception):
 
 
 class Progress(NamedTuple):
-    """How far a run has come; `requests` of `total` have ended or were refused."""
+    """How far a run has come; `done` of `total` requests have ended or were refused, or ticks of a recording passed."""
 
-    requests: int
+    done: int
     total: int
     output_tokens: int
     simulated_ns: int

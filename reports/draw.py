@@ -74,18 +74,9 @@ def draw_cdf(ax: Axes, values_s: Floats, colours: Palette, target_s: float | Non
     _cdf_curve(ax, x, share, colours.first)
     for level in (0.5, 0.99):
         ax.plot(x[share >= level][:1], [level], marker="o", markersize=4, color=colours.first)
-    if target_s is not None and target_s > 0:
-        ax.axvline(target_s, color=colours.target, linewidth=1.2, linestyle=(0, (4, 3)))
-        ax.text(
-            target_s,
-            0.06,
-            f" SLO {brief(duration(target_s))}",
-            color=colours.target,
-            rotation=90,
-            ha="right",
-            va="bottom",
-        )
     low, high = _cdf_limits(x, target_s)
+    if target_s is not None and target_s > 0:
+        _target(ax, target_s, low, high, colours)
     ax.set_xscale("log")
     _log_ticks(ax.xaxis, low, high, duration)
     ax.set_xlim(low, high)
@@ -169,6 +160,23 @@ def _cdf_limits(x: Floats, target_s: float | None) -> tuple[float, float]:
     if target_s is not None and target_s > 0:
         low, high = min(low, target_s), max(high, target_s)
     return low / 1.6, high * 2.2
+
+
+def _target(ax: Axes, target_s: float, low: float, high: float, colours: Palette) -> None:
+    """A dashed line; its name stands above the axes, where no curve is, and not beyond their ends."""
+    import math
+
+    ax.axvline(target_s, color=colours.target, linewidth=1.2, linestyle=(0, (4, 3)))
+    place = math.log(target_s / low) / math.log(high / low)
+    ax.text(
+        target_s,
+        1.0,
+        f"SLO {brief(duration(target_s))}",
+        transform=ax.get_xaxis_transform(),
+        color=colours.target,
+        ha="left" if place < 0.2 else "right" if place > 0.8 else "center",
+        va="bottom",
+    )
 
 
 def _share_axis(ax: Axes) -> None:

@@ -31,7 +31,8 @@ class CopyDone(NamedTuple):
 class ResetCache(NamedTuple):
     """What the prefix cache holds is of no use any more, as after a change of weights.
 
-    It is refused while any block is in use, unless `preempt_running`: then all who own something start over.
+    It is refused while any block is in use, be it in an image of one who is swapped out, unless `preempt_running`:
+    then all who own something start over.
     """
 
     preempt_running: bool = False

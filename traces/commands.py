@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ def convert(
     from traces.options import ReadOptions
 
     options = ReadOptions(strict, shift_negative, rows=rows, seed=seed or 0, rate=rate)
-    _keep_sources(out, [trace, *merge])
+    _need_new(out)
     opened = _opened([trace, *merge], options, duration_s, has_seed=seed is not None and resample is None)
     result = transforms.merge(opened) if merge else opened[0]
     if from_s is not None or to_s is not None:
@@ -123,6 +123,7 @@ def generate(
     """Draw a trace from an arrival process and a length model."""
     from traces.generators.spec import generate as draw
 
+    _need_new(out)
     _write(draw(arrivals, lengths, rows, seed or 0, rate), out)
 
 
@@ -187,17 +188,22 @@ def _ns(flag: str, seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def _keep_sources(out: Path, sources: list[str]) -> None:
-    """What is read is not replaced."""
+def _need_new(out: Path) -> None:
+    """Like every output of schedlab's, a trace replaces nothing."""
     from schedlab.errors import UsageError
 
-    for source in sources:
-        is_same = False
-        # One of them is not there, or cannot be: whoever opens it says so.
-        with suppress(OSError):
-            is_same = out.samefile(source)
-        if is_same:
-            raise UsageError(f"{out} is read and would be replaced; write to another file")
+    if os.path.lexists(out):
+        raise UsageError(f"{out}: exists already; give another name")
+
+
+def _need_rows(trace: Trace) -> None:
+    """A trace without rows is of no use to anybody who reads it."""
+    from schedlab.errors import UsageError
+
+    if not trace.scan().rows:
+        lineage, rows = trace.lineage, trace.report.rows_read
+        done = f"{', then '.join(lineage.steps)} leaves nothing of it" if lineage.steps else "there is nothing to write"
+        raise UsageError(f"{lineage.name}: {rows:,} rows were read, and {done}; see schedlab trace inspect")
 
 
 def _write(trace: Trace, out: Path) -> None:
@@ -207,7 +213,7 @@ def _write(trace: Trace, out: Path) -> None:
     from traces.writers import write_trace
 
     with patience("reading"):
-        trace.scan()
+        _need_rows(trace)
     rows = write_trace(trace, out, watched)
     report = trace.report
     title = replace(trace.lineage, converted=True).title(trace.is_model)

@@ -79,7 +79,7 @@ def spec_of(config: Fields) -> ModelSpec:
         head_dim=head_dim,
         intermediate=config.count("intermediate_size", most=10**7),
         vocab=config.count("vocab_size", most=10**7),
-        max_model_len=config.count("max_position_embeddings"),
+        max_model_len=max(config.count("max_position_embeddings"), full.longest or 0),
         rms_eps=_positive(config, "rms_norm_eps", 1e-6),
         windows=windows,
         ropes=tuple(full if window is None else local for window in windows),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backends.cuda.rope import RopeSpec
+from backends.cuda.rope import Llama3, RopeSpec
 from schedlab.errors import UsageError
 
 # GGUF's architecture and the model type that computes the same; `llama` covers Mistral and, with experts, Mixtral.
@@ -92,7 +92,7 @@ def llama3_scaling(divisors: Tensor, config: Mapping[str, Any], where: str) -> d
     """
     divisors = divisors.float()
     factor, theta, head_dim = float(divisors.max()), float(config.get("rope_theta", 10_000.0)), config["head_dim"]
-    rope = RopeSpec(theta, "llama3", factor, 1.0, 4.0, _LLAMA3_CONTEXT)
+    rope = RopeSpec(theta, Llama3(factor, 1.0, 4.0, _LLAMA3_CONTEXT))
     plain, scaled = RopeSpec(theta).frequencies(head_dim), rope.frequencies(head_dim)
     if divisors.shape != plain.shape or not torch.allclose(plain / divisors, scaled, rtol=1e-3, atol=0):
         raise UsageError(f"{where}: rope_freqs.weight holds other divisors than those of Llama 3.1; such are not known")

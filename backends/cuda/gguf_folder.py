@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ _SHARD_BYTES = 1 << 30
 # How long to wait for another process that converts a file.
 _PATIENCE_S = 3600
 _POLL_S = 0.1
+# In each folder: the place of its GGUF file. It is written again whenever the folder is used.
+_SOURCE = "gguf_file.txt"
+# Another process may still load a folder that was last asked for less than so long ago.
+_IN_USE_S = 3600
 
 
 def cache_folder() -> Path:
@@ -52,24 +56,38 @@ def cache_folder() -> Path:
 def as_folder(path: Path) -> Path:
     """The Hugging Face folder of the GGUF file at *path*, converted if that was not done before.
 
-    A file counts as the same while its place, size and times of change are.
+    A file counts as the same while its place, size and times of change are. What was converted from it when it was
+    another is removed, once nobody has used that for an hour.
 
     Raises UsageError when the file is missing or damaged, its model or tokenizer is of an unknown kind, or the cache
     cannot be written.
     """
     identity = _identity(path)
     folder = cache_folder() / "gguf" / f"{path.stem}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}"
-    if folder.exists():
-        return folder
     try:
-        with _alone(folder.parent):
-            if not folder.exists():
-                _convert_aside(path, folder, identity)
+        if not folder.exists():
+            with _alone(folder.parent):
+                if not folder.exists():
+                    _convert_aside(path, folder, identity)
     except (OSError, SafetensorError) as error:
         raise UsageError(
             f"{folder}: cannot be written ({error}); set XDG_CACHE_HOME to a folder with room for the unpacked weights"
         ) from None
+    # A cache that can only be read serves as well.
+    with suppress(OSError):
+        _note_use(folder, path.resolve())
     return folder
+
+
+def _note_use(folder: Path, place: Path) -> None:
+    """And remove what the same file had become before."""
+    (folder / _SOURCE).write_text(f"{place}\n", encoding="utf-8")
+    for note in folder.parent.glob(f"*/{_SOURCE}"):
+        is_of_this_file = note.parent != folder and note.read_text("utf-8") == f"{place}\n"
+        if is_of_this_file and time.time() - note.stat().st_mtime > _IN_USE_S:
+            # Whoever looks finds a whole folder or none; what is left of it goes with the next conversion.
+            aside = note.parent.rename(note.parent.with_name(f"{note.parent.name}.part"))
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def _identity(path: Path) -> str:

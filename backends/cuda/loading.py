@@ -11,7 +11,7 @@ import torch
 
 from backends.cuda.checkpoint import Checkpoint, wanted_shapes
 from backends.cuda.families import read_spec
-from backends.cuda.files import read_object, refuse_odd_files
+from backends.cuda.files import refuse_odd_files
 from backends.cuda.gguf_folder import as_folder
 from backends.cuda.host_memory import keep_freed_memory
 from backends.cuda.model import Model
@@ -71,7 +71,7 @@ def load_model(
         keep_freed_memory()
     folder = model_folder(path)
     spec = read_spec(folder / "config.json")
-    kind, longest = _dtype(dtype, spec, device), _longest(spec, max_model_len)
+    kind, longest = _dtype(dtype, spec, device), longest_of(spec, max_model_len)
     is_dummy = load_format is LoadFormat.DUMMY
     source: TensorSource = SeededTensors(wanted_shapes(spec), seed) if is_dummy else SafetensorsFolder(folder)
     checkpoint = Checkpoint(spec, source)
@@ -79,20 +79,16 @@ def load_model(
     return Model(spec, assemble(spec, checkpoint, kind, device, progress), operations_for(device), longest)
 
 
-def end_tokens(folder: Path) -> tuple[int, ...]:
-    """Ids that end an output, by `generation_config.json` or else `config.json`; empty if none is named.
+def longest_of(spec: ModelSpec, wanted: int | None) -> int:
+    """Tokens of the longest sequence: as wanted, or as many as the model was made for.
 
-    Raises UsageError for a file that cannot be read.
+    Raises UsageError for more than that.
     """
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
-        named = read_object(path).get("eos_token_id") if path.exists() else None
-        if named is not None:
-            ends = named if isinstance(named, list) else [named]
-            if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
-                raise UsageError(f"{path}: field 'eos_token_id': must be a token id or a list of them, got {named!r}")
-            return tuple(ends)
-    return ()
+    if wanted is None:
+        return spec.max_model_len
+    if not 1 <= wanted <= spec.max_model_len:
+        raise UsageError(f"max_model_len is {wanted}; {spec.name} can do 1..{spec.max_model_len}")
+    return wanted
 
 
 def _dtype(name: str, spec: ModelSpec, device: torch.device) -> torch.dtype:
@@ -116,11 +112,3 @@ def _refuse_too_large(spec: ModelSpec, dtype: torch.dtype, longest: int, device:
             f"angles {tables:,} for {longest:,} positions; {device} has {room:,}. Choose a smaller model, dtype or "
             "max_model_len"
         )
-
-
-def _longest(spec: ModelSpec, wanted: int | None) -> int:
-    if wanted is None:
-        return spec.max_model_len
-    if not 1 <= wanted <= spec.max_model_len:
-        raise UsageError(f"max_model_len is {wanted}; {spec.name} can do 1..{spec.max_model_len}")
-    return wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from backends.cuda.checkpoint import Checkpoint, wanted_shapes
+from backends.cuda.loading import longest_of
 from backends.cuda.model import Model
 from backends.cuda.operations import operations_for
 from backends.cuda.rope import RopeSpec
@@ -35,7 +36,10 @@ def tiny_spec(max_model_len: int) -> ModelSpec:
     )
 
 
-def seeded_model(spec: ModelSpec, device: torch.device, *, seed: int = 0) -> Model:
-    """A model of that shape in float32; the same weights on every machine."""
-    source = Checkpoint(spec, SeededTensors(wanted_shapes(spec), seed))
-    return Model(spec, assemble(spec, source, torch.float32, device), operations_for(device), spec.max_model_len)
+def seeded_model(spec: ModelSpec, device: torch.device, *, seed: int = 0, max_model_len: int | None = None) -> Model:
+    """A model of that shape in float32; the same weights on every machine.
+
+    Raises UsageError for a `max_model_len` beyond what the model was made for.
+    """
+    longest, source = longest_of(spec, max_model_len), Checkpoint(spec, SeededTensors(wanted_shapes(spec), seed))
+    return Model(spec, assemble(spec, source, torch.float32, device), operations_for(device), longest)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from backends.cuda.chat_template import ChatTemplate
 from backends.cuda.files import read_object, read_text
-from backends.cuda.loading import end_tokens
+from backends.cuda.generation import end_tokens
 from schedlab.errors import UsageError
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

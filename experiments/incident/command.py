@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from experiments.bar import progress, recorded
 from experiments.event_log import EventLog
 from experiments.incident.replay import Incident
 from experiments.new_folder import new_folder
@@ -25,7 +26,8 @@ def replay_incident(path: Path, out: Path | None, *, events: bool) -> None:
     with ExitStack() as open_files:
         if out is not None:
             incident.core.bus.add(open_files.enter_context(EventLog(new_folder(out) / EVENTS)))
-        replayed = incident.replay()
+        show = open_files.enter_context(progress(incident.total_ticks, figures=recorded, what="ticks"))
+        replayed = incident.replay(show)
     counts = replayed.counts
     print(
         f"{replayed.num_ticks:,} ticks, {counts.steps:,} steps, {counts.output_tokens:,} output tokens, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from experiments.event_log import DecisionSum
 from experiments.incident.form import FORMAT, delivery_of
 from experiments.incident.told_device import Parted, ToldDevice
 from experiments.parity.counts import Counts
+from experiments.watch import SECONDS_BETWEEN_SHOWS, Progress, Show
 from schedlab.config import SchedulerConfig
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import DeviceFacts, StepResult
@@ -23,6 +25,7 @@ from schedlab.policies.registry import policy_for
 from schedlab.testing.laws import SAME_INPUT
 
 _HEAD_CHARS = 64
+_TICK = b'{"tick":'
 # What a scheduler waits for at each point; the other lines belong to the point before them.
 _WAITS: dict[str, type] = {"tick": Idle, "receive": Settle, "step": Wait, "end": Settle}
 
@@ -57,7 +60,11 @@ def is_incident(path: Path) -> bool:
 
 
 class Incident:
-    """A recorded run. Raises UsageError for a file that is none, or is damaged."""
+    """A recorded run. Raises UsageError for a file that is none, or is damaged.
+
+    Attributes:
+        total_ticks: of the recording.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,13 +78,14 @@ class Incident:
             policy = policy_for(config, header["policy"], header["settings"])
         except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{path}: its first line is damaged ({error})") from None
+        self.total_ticks = _num_ticks(path)
         self.core = Scheduler(config, policy, self._device, leap=False)
         self._sum, self._result = DecisionSum(), Replayed(Counts())
         self.core.bus.add(self._sum)
         self.core.bus.add(self._result.counts)
 
-    def replay(self) -> Replayed:
-        """Play it to its end, or to its last whole line if it was cut off.
+    def replay(self, show: Show | None = None) -> Replayed:
+        """Play it to its end, or to its last whole line if it was cut off; `show` is told now and then how far it is.
 
         Raises:
             InvariantViolation: the scheduler goes on otherwise than it did; the message names the tick.
@@ -85,7 +93,7 @@ class Incident:
         """
         result = self._result
         try:
-            self._play()
+            self._play(show)
         except Parted as parted:
             raise SAME_INPUT.broken(f"{self._path}: tick {result.num_ticks}: {parted}") from None
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -94,13 +102,17 @@ class Incident:
         result.crc = self._sum.crc
         return result
 
-    def _play(self) -> None:
+    def _play(self, show: Show | None) -> None:
+        started = shown = time.monotonic()
         loop = drive(self.core)
         command = next(loop)
         for point in _points(self._path):
             if isinstance(command, Settle) and point.kind in ("tick", "step"):
                 command = loop.send(None)
             self._result.num_ticks += point.kind == "tick"
+            if show is not None and (now := time.monotonic()) - shown >= SECONDS_BETWEEN_SHOWS:
+                shown = now
+                show(self._progress(now - started))
             if not isinstance(command, _WAITS[point.kind]):
                 waits = type(command).__name__
                 raise Parted(f"the recording goes on with a {point.kind}, and the scheduler waits otherwise ({waits})")
@@ -111,6 +123,10 @@ class Incident:
                 return
             answer = self._answer(point)
             command = loop.send(answer)
+
+    def _progress(self, wall_s: float) -> Progress:
+        counts, now_ns = self._result.counts, self._device.time_ns
+        return Progress(self._result.num_ticks, self.total_ticks, counts.output_tokens, now_ns, wall_s)
 
     def _answer(self, point: Point) -> StepResult | None:
         """Set the time, and give the scheduler what it was told then."""
@@ -160,6 +176,11 @@ def _points(path: Path) -> Iterator[Point]:
         point = Point(kind, line, [])
     if point is not None and point.kind == "end":
         yield point
+
+
+def _num_ticks(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(text.startswith(_TICK) for text in file)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,9 +39,10 @@ def parity(given: Mapping[str, Any], *, model: str | None, device: str, out: Pat
     if device not in DEVICES:
         raise UsageError(f"--device {device!r} is not known; choose one of {', '.join(DEVICES)}")
     from experiments.parity.real import RealSide
+    from experiments.serve.real import wanted_model_len
 
     options = options_from(given)
-    side = RealSide(model or DEFAULT_MODEL, device)
+    side = RealSide(model or DEFAULT_MODEL, device, wanted_model_len(options))
     plan = prepare(options, side.max_model_len)
     rows = plan.workload.stats.rows
     with _folder(out) as folder:
@@ -73,4 +75,10 @@ def _folder(out: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="schedlab-") as folder:
             yield Path(folder)
         return
-    yield new_folder(out)
+    made = new_folder(out)
+    try:
+        yield made
+    except UsageError:
+        # Nothing was compared, so there are no results.
+        shutil.rmtree(made)
+        raise

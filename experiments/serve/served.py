@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schedlab.core.scheduler import Scheduler
 from schedlab.device import BlockingDevice
@@ -16,6 +17,7 @@ class Served:
     Attributes:
         name: of the model, as clients call it.
         what: device and pool, for the line that says that the server is ready.
+        sampling: of requests that do not say it, by the names of their fields.
     """
 
     core: Scheduler
@@ -23,3 +25,4 @@ class Served:
     tokenizer: Tokenizer
     name: str
     what: str
+    sampling: Mapping[str, float] = field(default_factory=dict)

@@ -58,8 +58,6 @@ def receive(core: Scheduler) -> None:
     _drain_inbox(core)
     if core.deadlines:
         _end_overdue(core)
-    if core.config.window_blocks:
-        slide(core)
     if make_room_for_decoding(core):
         core.evicted = True
 
@@ -148,23 +146,26 @@ def _end_overdue(core: Scheduler) -> None:
 
 
 def make_room_for_decoding(core: Scheduler) -> bool:
-    """Preempt until the next iteration's new blocks are free; tells whether anyone had to go.
+    """Slide, and preempt until the next iteration's new blocks are free; tells whether anyone had to go.
 
-    A row that is alone in the pool waits for the copies of its window, if there are any.
+    Whoever goes may leave room on the disk, which the windows of the others use at once: asked again at the same
+    instant, nothing more is done. A row that is alone in the pool waits for the copies of its window, if there are any.
     """
     batch, evicted = core.batch, False
-    while len(batch.growing(0)) > core.pool.free_blocks:
+    while True:
+        if core.config.window_blocks:
+            slide(core)
+        if len(batch.growing(0)) <= core.pool.free_blocks:
+            return evicted
         if core.ending:
             core.retire()
             continue
         if len(batch.rows) + len(core.prefilling) + len(core.restoring) == 1:
-            if is_freeing(core):
-                break
-            _end_too_large(core, next(iter(batch.rows)))
-            break
+            if not is_freeing(core):
+                _end_too_large(core, next(iter(batch.rows)))
+            return evicted
         core.give_way(core.policy.yield_(core.view, list(core.view.owners())), "decode")
         evicted = True
-    return evicted
 
 
 def _end_too_large(core: Scheduler, sequence: Sequence) -> None:

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 
 def reset_cache(core: Scheduler, *, preempt_running: bool) -> None:
-    """Forget what every block and every saved state holds, or refuse; the event says which."""
+    """Forget what every block and every saved state holds, or refuse; the event says which.
+
+    An image on the host or the disk is in use as blocks are: its sequence goes on from it, and leaves it in the cache.
+    """
     if preempt_running:
         _start_over(core)
-    done = core.pool.reset()
+    done = not any(sequence.image is not None for sequence in core.parked) and core.pool.reset()
     if done and core.snapshots is not None:
         core.snapshots.reset()
     core.changes += 1

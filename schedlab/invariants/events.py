@@ -123,7 +123,7 @@ LANE_TOKENS = Law(
 
 EMPTY_CACHE = Law(
     "a_reset_cache_is_empty",
-    "After a reset nothing can be found in the prefix cache, and every block is free.",
+    "After a reset nothing can be found in the prefix cache, every block is free, and nobody has an image.",
     When.EVENT,
     numbers=(7,),
 )
@@ -184,9 +184,11 @@ def check_reset(core: Scheduler, event: CacheReset) -> None:
     """A reset that was refused changes nothing."""
     pool, snapshots = core.pool, core.snapshots
     saved = len(snapshots.snapshots()) if snapshots is not None else 0
-    if event.done and (pool.cached_blocks or pool.free_blocks != pool.total_blocks or saved):
+    images = sum(sequence.image is not None for sequence in core.parked)
+    if event.done and (pool.cached_blocks or pool.free_blocks != pool.total_blocks or saved or images):
         raise EMPTY_CACHE.broken(
-            f"{pool.cached_blocks} blocks cached, {pool.free_blocks} of {pool.total_blocks} free, {saved} states saved"
+            f"{pool.cached_blocks} blocks cached, {pool.free_blocks} of {pool.total_blocks} free, "
+            f"{saved} states saved, {images} images kept"
         )
 
 

@@ -27,7 +27,8 @@ class BlockPool:
         self.total_blocks = total_blocks
         self._free = list(range(total_blocks - 1, -1, -1))
         self._references = [0] * total_blocks
-        # Blocks that an open copy still reads, with its ticket. An empty one lies at the bottom of the stack.
+        # Blocks that an open copy still reads, with its ticket. Those that are empty are the bottom of the stack, and
+        # nothing else lies among them or below.
         self._open: dict[int, Ticket] = {}
         self._copied: dict[int, list[int]] = {}
         self._num_open_empty = 0
@@ -118,7 +119,9 @@ class BlockPool:
         for block in self._copied.pop(ticket.number, ()):
             if self._open.get(block) is ticket:
                 del self._open[block]
-                self._num_open_empty -= self._is_empty(block)
+        num_waiting, self._num_open_empty = self._num_open_empty, 0
+        if num_waiting:
+            self._sink(0, num_waiting)
 
     def share(self, blocks: Iterable[int]) -> None:
         """Add one reference to each of `blocks`.
@@ -151,7 +154,7 @@ class BlockPool:
         else:
             self._free += leaving
         if self._open:
-            self._sink(before)
+            self._sink(before, len(self._free))
         return len(self._free) - before
 
     def _release_shared(self, leaving: list[int], done: int) -> None:
@@ -170,12 +173,12 @@ class BlockPool:
         """Make `missing` more blocks free, whole or not at all; here there are none to make so."""
         raise KvExhausted(len(self._free) + missing, len(self._free))
 
-    def _sink(self, first: int) -> None:
-        """Of the stack from `first` up, move what an open copy reads to the bottom: it is the last to go out."""
-        pushed = self._free[first:]
-        waiting = [block for block in pushed if block in self._open]
+    def _sink(self, first: int, end: int) -> None:
+        """Of the stack from `first` up to `end`, move what an open copy reads to the bottom: it goes out last."""
+        moved = self._free[first:end]
+        waiting = [block for block in moved if block in self._open]
         if waiting:
-            self._free[first:] = [block for block in pushed if block not in self._open]
+            self._free[first:end] = [block for block in moved if block not in self._open]
             self._free[:0] = waiting
             self._num_open_empty += len(waiting)
 
@@ -185,6 +188,3 @@ class BlockPool:
             if ticket is not None:
                 self._num_open_empty -= 1
                 self._tickets[ticket.number] = ticket
-
-    def _is_empty(self, block: int) -> bool:
-        return self._references[block] == 0

@@ -160,7 +160,7 @@ class CachingBlockPool(BlockPool):
         else:
             self._free += leaving
         if self._open:
-            self._sink(bottom)
+            self._sink(bottom, len(self._free))
         return self.free_blocks - before
 
     def _release_shared(self, leaving: list[int], done: int) -> None:
@@ -201,12 +201,10 @@ class CachingBlockPool(BlockPool):
         self._previous[block] = end
         self._num_idle -= missing
         evicted.reverse()
-        # Empty blocks go first, so what is evicted lies below them on the stack.
-        self._free[:0] = evicted
+        # Empty blocks go first, so what is evicted lies below them on the stack; below it only what a copy reads.
+        bottom = self._num_open_empty
+        self._free[bottom:bottom] = evicted
         if self._open:
-            self._num_open_empty += sum(block in self._open for block in evicted)
+            self._sink(bottom, bottom + missing)
         self._num_evicted += missing
         self.version += 1
-
-    def _is_empty(self, block: int) -> bool:
-        return self._references[block] == 0 and self._keys[block] is None

@@ -123,13 +123,13 @@ class Policy:
         ]
 
     def _fits_prompt(self, view: View, needed_blocks: int) -> bool:
-        if view.free_seats == view.config.max_num_seqs:
+        if view.free_seats == self.config.max_num_seqs:
             return needed_blocks <= view.free_blocks
-        return needed_blocks + view.config.watermark_blocks <= view.free_blocks - view.reserved_blocks
+        return needed_blocks + self.config.watermark_blocks <= view.free_blocks - view.reserved_blocks
 
     def _fits_commitment(self, view: View, needed_blocks: int) -> bool:
         committed = view.committed_blocks
-        return committed == 0 or committed + needed_blocks <= view.total_blocks * view.config.overcommit_percent // 100
+        return committed == 0 or committed + needed_blocks <= view.total_blocks * self.config.overcommit_percent // 100
 
     def _not_immune(self, view: View, candidates: Iterable[Sequence]) -> List[Sequence]:
         everyone = list(candidates)

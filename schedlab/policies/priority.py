@@ -51,7 +51,7 @@ class Priority(StaticPolicy):
             key=lambda owner: (-owner.request.priority, -owner.admission_index),
         )
         seats, blocks = view.free_seats, self._room_blocks(view)
-        owners = view.num_active + view.num_prefilling
+        owners = self.config.max_num_seqs - seats
         needed_blocks = self._needed_blocks(view, sequence)
         victims: list[Sequence] = []
         for owner in less_important:

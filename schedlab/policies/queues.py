@@ -43,9 +43,10 @@ class FifoQueue(OrderedDict[Sequence, None]):
 class KeyedQueue:
     """Ascending order of a key that does not change while a request waits."""
 
-    __slots__ = ("_sequences",)
+    __slots__ = ("_sequences", "key")
 
     def __init__(self, key: Callable[[Sequence], Any]) -> None:
+        self.key = key
         self._sequences = SortedKeyList(key=key)
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from schedlab.serve.bodies import read_body
 from schedlab.serve.checks import check, logprobs_of, unknown_fields
 from schedlab.serve.choice import Choice
 from schedlab.serve.errors import ApiError, bad
-from schedlab.serve.params import Stamp, Wanted, apply_headers, prompts_of, wanted_of
+from schedlab.serve.params import Stamp, Wanted, apply_defaults, apply_headers, prompts_of, wanted_of
 from schedlab.serve.progress import Progress
 from schedlab.serve.replies import ChatReply, Extras, Reply, Usage
 from schedlab.serve.schema import Body, ChatBody, CompletionBody, DetokenizeBody, Message, TokenizeBody
@@ -188,6 +188,7 @@ def _check(body: Body, headers: Mapping[str, str], service: Service) -> None:
     service.admit(1)
     service.warn(unknown_fields(body))
     apply_headers(body, headers)
+    apply_defaults(body, service.sampling)
     check(body, service.limits)
 
 

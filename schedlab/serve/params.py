@@ -54,6 +54,13 @@ def apply_headers(body: Body, headers: Mapping[str, str]) -> None:
         body.priority = int(priority)
 
 
+def apply_defaults(body: Body, sampling: Mapping[str, float]) -> None:
+    """What a request does not say of its sampling is the model's; null is as good as nothing."""
+    for name, value in sampling.items():
+        if getattr(body, name) is None:
+            setattr(body, name, value)
+
+
 def prompts_of(body: CompletionBody, tokenizer: Tokenizer) -> list[list[int]]:
     """Token ids of each prompt."""
     encode, special = tokenizer.encode, body.add_special_tokens

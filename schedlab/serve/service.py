@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -25,6 +25,7 @@ class Service:
     Attributes:
         max_queue: requests that may wait beside those that have a seat.
         max_body_bytes: of a request.
+        sampling: of requests that do not say it, by the names of their fields.
         draining: no new requests, the server is about to end.
     """
 
@@ -37,6 +38,7 @@ class Service:
     max_queue: int
     max_body_bytes: int
     metrics: ServerMetrics
+    sampling: Mapping[str, float]
     draining: bool = False
     created: int = 0
     warned: set[str] = field(default_factory=set)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -93,7 +94,8 @@ class Stage:
         self.testbed = testbed or find_testbed()()
         self._most_call_s = most_call_s
         with told(most_call_s=most_call_s, may_refuse=True):
-            watched = replace(world, policy=answering(world.policy))
+            # A policy that writes to its configuration writes to that of this run alone.
+            watched = replace(world, config=copy(world.config), policy=answering(world.policy))
             self.node = Node(self.testbed, watched, leap=leap, breakable=True)
         self.core = self.node.core
         if coverage is not None:

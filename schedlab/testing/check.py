@@ -111,7 +111,12 @@ class _Attempt:
         self._seed = seed_of
         self._show = show
         self._started = time.monotonic()
-        self._tally = Tally(self._look, inf if time_s is None else time_s, SHRINK_TICKS)
+        self._tally = Tally(
+            self._look,
+            inf if time_s is None else time_s,
+            SHRINK_TICKS,
+            inf if examples is None else examples,
+        )
 
     def run(self) -> None:
         batch = 0

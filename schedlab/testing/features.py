@@ -7,6 +7,7 @@ from enum import StrEnum
 from schedlab.core.scheduler import Scheduler
 from schedlab.policies.base import Policy
 from schedlab.policies.priority import Priority
+from schedlab.testing.liveness import bounds_waiting
 
 
 class Feature(StrEnum):
@@ -22,7 +23,7 @@ class Feature(StrEnum):
     SWAP = "swapping"
     SWAP_AT_ADMISSION = "swap-out at admission"
     WINDOWS = "windows on disk"
-    BOUNDED = "a policy that may not starve"
+    BOUNDED = "a policy and a victim rule that let nobody starve"
     EVICTION = "a priority policy that evicts"
     RULE_ADMITS = "a policy that leaves `admit` to the configured rule"
     RULE_COMPOSES = "a policy that leaves `compose` to the configured rule"
@@ -43,7 +44,7 @@ def features_of(core: Scheduler) -> tuple[Feature, ...]:
         Feature.SWAP: config.uses_swap,
         Feature.SWAP_AT_ADMISSION: config.swap_at_admission,
         Feature.WINDOWS: config.window_blocks > 0,
-        Feature.BOUNDED: not policy.may_starve,
+        Feature.BOUNDED: bounds_waiting(core),
         Feature.EVICTION: isinstance(policy, Priority) and policy.evict,
         Feature.RULE_ADMITS: kind.admit is Policy.admit,
         Feature.RULE_COMPOSES: kind.compose is Policy.compose,

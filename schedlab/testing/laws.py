@@ -9,7 +9,8 @@ EVERY_RUN_ENDS = Law(
 )
 PROGRESS = Law(
     "somebody_gets_further",
-    "Some request gets further than ever before within 32 ticks and two more for each token of those that live.",
+    "Some request gets further than ever before within 32 ticks and two more for each token of those that live "
+    "and each copy that is under way.",
     When.TICK,
 )
 SOMETHING_IS_DUE = Law(
@@ -19,7 +20,8 @@ SOMETHING_IS_DUE = Law(
 )
 BOUNDED_WAITING = Law(
     "waiting_is_bounded",
-    "Requests that came later pass one that gets no further only so often, unless the policy says that it may starve.",
+    "Requests that came later pass one that gets no further only so often, unless the policy says that it may starve, "
+    "or more is promised than the pool has and those with the fewest outputs give way.",
     When.EVENT,
 )
 POLICY_ANSWERS = Law(
@@ -28,6 +30,11 @@ POLICY_ANSWERS = Law(
 POLICY_LOOKS_ON = Law(
     "the_policy_only_looks",
     "A question changes nothing: a policy looks at requests and scheduler, and answers.",
+    When.CALL,
+)
+KEY_STAYS = Law(
+    "a_key_stays",
+    "The key that gives a request its place in line does not change while it stands there.",
     When.CALL,
 )
 # Processor time without the end of a tick; a tick takes less than a thousandth of a second.
@@ -50,6 +57,7 @@ TESTING_LAWS = (
     BOUNDED_WAITING,
     POLICY_ANSWERS,
     POLICY_LOOKS_ON,
+    KEY_STAYS,
     CALLS_RETURN,
     SAME_INPUT,
 )

@@ -9,16 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from schedlab.config import VictimRule
 from schedlab.core.scheduler import Scheduler
 from schedlab.events import Admitted, Arrived, CacheReset, Finished, StepDone
+from schedlab.policies.base import Policy
 from schedlab.sequence import Sequence, State
 from schedlab.testing.laws import BOUNDED_WAITING, PROGRESS, SOMETHING_IS_DUE
 
 SLACK_TICKS = 32
 TICKS_A_TOKEN = 2
+# A copy that ends wakes the scheduler: it looks whether anything has come free, and waits again.
+TICKS_A_COPY = 2
 # While a request stands at the head, seats may fill with others this often, and a few more come for good measure.
 ROUNDS = 4
 SLACK_PASSES = 16
+
+
+def bounds_waiting(core: Scheduler) -> bool:
+    """Does everybody who waits get a turn?
+
+    Not where the policy says so. Nor where more is promised than the pool has and whoever has the fewest outputs gives
+    way: a prompt that needs all of the pool has none, so it gives way again to each newcomer that is promised room.
+    """
+    config = core.config
+    gives_way_for_ever = (
+        config.overcommit_percent > 100
+        and config.victim is VictimRule.FEWEST_OUTPUTS
+        and type(core.policy).yield_ is Policy.yield_
+    )
+    return not core.policy.may_starve and not gives_way_for_ever
 
 
 class Waiting:
@@ -48,7 +67,10 @@ class Liveness:
         self._live: dict[Sequence, Waiting] = {}
         self._known_tokens = 0
         self._progress_tick = 0
-        self._may_starve = core.policy.may_starve
+        # Copies under way when somebody last got further. Those that came later do not count: whoever swaps in
+        # circles makes ever more of them.
+        self._copies_ahead = 0
+        self._bounds_waiting = bounds_waiting(core)
         self.num_ticks = 0
         core.bus.add(self)
         _after(core, "end_tick", self._tick)
@@ -60,7 +82,7 @@ class Liveness:
 
     def on_admitted(self, event: Admitted) -> None:
         self._progress()
-        if self._may_starve:
+        if not self._bounds_waiting:
             return
         newcomer, most = event.sequence, self._most_passes()
         for sequence, waiting in self._live.items():
@@ -101,10 +123,12 @@ class Liveness:
     def _tick(self) -> None:
         self.num_ticks += 1
         idle_ticks = self.num_ticks - self._progress_tick
+        if idle_ticks == 1:
+            self._copies_ahead = len(self._core.copies) + len(self._core.offloads)
         if idle_ticks <= SLACK_TICKS or not self._live:
             return
         tokens = self._known_tokens + sum(max(waiting.furthest, 0) for waiting in self._live.values())
-        most = SLACK_TICKS + TICKS_A_TOKEN * tokens
+        most = SLACK_TICKS + TICKS_A_TOKEN * tokens + TICKS_A_COPY * self._copies_ahead
         if idle_ticks > most:
             raise PROGRESS.broken(f"nobody got further for {idle_ticks} ticks, {most} are enough: {self._oldest()}")
 

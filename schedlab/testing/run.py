@@ -118,7 +118,7 @@ class Node:
 
     def outcome(self, end: str) -> Outcome:
         """What it came to, `end` being how."""
-        return Outcome(end, self.endings, self.checker.num_accepted, self.checker.num_finished)
+        return Outcome(end, self.endings, self.checker.book.num_accepted, self.checker.book.num_finished)
 
 
 class Sender:

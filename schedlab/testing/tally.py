@@ -46,6 +46,8 @@ class Enough(BaseException):
 class Tally:
     """What machines have done so far. A search ends after `time_s`, or `shrink_ticks` after its first failure.
 
+    It ends after `most_examples` too: Hypothesis does not count those that it could not draw to their end.
+
     The end of a search for a smaller failure is not told by the clock, so that it is the same in every run.
 
     Attributes:
@@ -54,9 +56,14 @@ class Tally:
     """
 
     def __init__(
-        self, on_example: Callable[[], None] | None = None, time_s: float = inf, shrink_ticks: float = inf
+        self,
+        on_example: Callable[[], None] | None = None,
+        time_s: float = inf,
+        shrink_ticks: float = inf,
+        most_examples: float = inf,
     ) -> None:
         self._on_example = on_example
+        self._most_examples = most_examples
         self._ticks_left = shrink_ticks
         self._ticks_of_a_stuck_call = shrink_ticks / MOST_STUCK_CALLS
         self._until_s = time.monotonic() + time_s
@@ -111,12 +118,12 @@ class Tally:
         """Another one; it does not count where the policy refuses the configuration.
 
         Raises:
-            Enough: the time is over, or a failure has been made small enough.
+            Enough: the time is over, there are enough of them, or a failure has been made small enough.
             InvariantViolation: the policy cannot be made.
         """
         has_failed = self.failure is not None
         self.make_room()
-        if self._ticks_left <= 0 if has_failed else time.monotonic() > self._until_s:
+        if self._ticks_left <= 0 if has_failed else self._is_enough():
             raise Enough
         self.num_examples += 1
         if self._on_example is not None:
@@ -125,8 +132,12 @@ class Tally:
             most_call_s = SHRINK_CALL_S if has_failed else MOST_CALL_S
             return Stage(world, leap=leap, coverage=self.coverage, most_call_s=most_call_s)
         except UsageError as error:
+            self.num_examples -= 1
             self.refusal = str(error)
             reject()
+
+    def _is_enough(self) -> bool:
+        return self.num_examples >= self._most_examples or time.monotonic() > self._until_s
 
     def make_room(self) -> None:
         """For another run, after one that has piled up what it could, in circles that the collector has not come to."""

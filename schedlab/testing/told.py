@@ -66,7 +66,9 @@ def told(
         # What the call has piled up goes now, and not when nobody has the error any more.
         clear_frames(error.__traceback__)
         raise stuck from None
-    except (Exception, SystemExit, GeneratorExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         is_of_usage = isinstance(error, UsageError)
         if is_of_usage and (may_refuse or not any(place.is_of_a_policy for place in _places(error))):
             raise

@@ -18,7 +18,7 @@ CHOICES = Breaches()
 def someone_is_parked(stage: Stage) -> bool:
     """Since an earlier tick, and others wait."""
     core = stage.core
-    evicted = stage.checker._evicted_in_plan
+    evicted = stage.checker.ticks.evicted
     return len(core.parked) > 0 and core.parked[0] not in evicted and len(core.waiting) > 0 and core.free_seats > 0
 
 

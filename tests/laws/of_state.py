@@ -173,7 +173,7 @@ def a_shutdown_forgets_everybody(stage: Stage) -> None:
 
 @STATE.of("lanes_and_requests_count_the_same_tokens")
 def a_token_of_a_step_is_nobodys(stage: Stage) -> None:
-    stage.checker.prefill_tokens += 1
+    stage.checker.book.prefill_tokens += 1
 
 
 @STATE.of("rows_are_the_batch", ready=lambda stage: stage.core.batch.newcomers)

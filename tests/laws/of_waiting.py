@@ -67,7 +67,7 @@ def newcomers_are_forgotten(stage: Stage) -> None:
 
 @WAITING.of("rows_go_on")
 def a_step_for_rows_has_none(stage: Stage) -> None:
-    stage.checker._withheld.after_launch(stage.core, Lane.DECODE, len(stage.core.batch.rows))
+    stage.checker.ticks.withheld.after_launch(stage.core, Lane.DECODE, len(stage.core.batch.rows))
 
 
 @WAITING.of("full_blocks_are_left_to_be_found", CACHE)
@@ -100,7 +100,7 @@ def a_row_gives_way_in_an_empty_pool(stage: Stage) -> None:
 def a_newcomer_slips_through(stage: Stage) -> None:
     stage.core.end(first_row(stage), FinishReason.CANCELLED)
     stage.core.policy.compose = lambda view: 0  # type: ignore[method-assign]
-    stage.checker._room.attach(stage.core)
+    stage.checker.ticks.room.attach(stage.core)
     stage.core.policy.compose(stage.core.view)
     stage.core.admit(first_waiting(stage))
 

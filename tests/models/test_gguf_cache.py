@@ -112,6 +112,28 @@ def test_a_converted_file_needs_no_place_to_write(file: Path, cache: Path) -> No
         cache.chmod(mode)
 
 
+def test_what_a_file_had_become_before_goes_when_nobody_has_used_it_for_long(
+    model: Path, file: Path, cache: Path, tmp_path: Path
+) -> None:
+    other = as_folder(write_gguf(model, tmp_path / "other.gguf"))
+    before = as_folder(file)
+    os.utime(file)
+    after = as_folder(file)
+    assert before.exists() and before != after, "somebody may still load it"
+    for folder in (other, before):
+        os.utime(folder / gguf_folder._SOURCE, (0, 0))
+    assert as_folder(file) == after
+    assert {path.name for path in cache.iterdir()} == {other.name, after.name}
+
+
+def test_a_folder_that_is_used_again_is_no_old_one(file: Path, cache: Path) -> None:
+    status = file.stat()
+    folder = as_folder(file)
+    os.utime(folder / gguf_folder._SOURCE, (0, 0))
+    as_folder(file)
+    assert (folder / gguf_folder._SOURCE).stat().st_mtime > status.st_mtime - 60
+
+
 @pytest.mark.parametrize("keeps_time", [False, True])
 def test_another_file_in_its_place_is_read_anew(model: Path, file: Path, cache: Path, keeps_time: bool) -> None:
     """Even one of the same length and, as an unpacked archive may have it, the same time."""

@@ -12,7 +12,8 @@ from tests.torch_needed import torch  # isort: skip
 
 from safetensors.torch import load_file, save_file
 
-from backends.cuda.loading import LoadFormat, end_tokens
+from backends.cuda.generation import end_tokens, sampling_defaults
+from backends.cuda.loading import LoadFormat
 from backends.cuda.sizing import plan_for
 from schedlab.errors import UsageError
 from schedlab.memory.reserve import DoesNotFit
@@ -94,7 +95,11 @@ def test_an_index_leads_to_every_shard(tmp_path: Path) -> None:
         ({"model_type": "mamba"}, "'mamba' is not known; known are llama, mistral"),
         ({"hidden_size": None}, "field 'hidden_size'"),
         ({"num_key_value_heads": 4}, "4 does not divide num_attention_heads 6"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_type 'yarn' is not known"),
+        ({"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "rope_type 'longrope' is not known"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 0.5}}, "yarn needs rope_theta above 1, a factor of 1 or"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 1e9}}, "positions; at most 16,777,216"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2, "beta_fast": 1}}, "beta_slow below beta_fast"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2, "truncate": 1}}, "must be true or false, got 1"),
         ({"rope_parameters": None, "rope_theta": -1}, "field 'rope_theta': must be a positive number"),
         ({"hidden_act": "relu"}, "field 'hidden_act': is 'relu'"),
         ({"quantization_config": {"quant_method": "awq"}}, "quantised by the method 'awq' are not read"),
@@ -134,6 +139,35 @@ def test_end_tokens_come_from_the_generation_config_first(folder: Path) -> None:
     assert end_tokens(folder) == (3, 4)
     (folder / "generation_config.json").unlink()
     assert end_tokens(folder) == (1,)
+
+
+def test_sampling_is_what_the_generation_config_names(folder: Path) -> None:
+    path = folder / "generation_config.json"
+    given = {"temperature": 0.6, "top_k": 20, "top_p": None, "min_p": 0, "repetition_penalty": 1.1, "do_sample": True}
+    path.write_text(json.dumps(given))
+    assert sampling_defaults(folder) == {"temperature": 0.6, "top_k": 20, "min_p": 0, "repetition_penalty": 1.1}
+    path.unlink()
+    assert sampling_defaults(folder) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('{"temperature": -1}', "temperature is -1; give 0 or more, or serve without"),
+        ('{"temperature": NaN}', "temperature is nan; give 0 or more"),
+        ('{"temperature": "warm"}', "temperature is 'warm'; give a number, or serve without"),
+        ('{"top_k": 2.5}', "top_k is 2.5; give a whole number"),
+        ('{"top_p": 0}', "top_p is 0; give more than 0"),
+        ('{"min_p": true}', "min_p is True; give a number"),
+        ('{"repetition_penalty": 1e9}', "repetition_penalty is 1000000000.0; give above 0"),
+    ],
+)
+def test_sampling_that_is_none_names_file_and_field(folder: Path, given: str, told: str) -> None:
+    path = folder / "generation_config.json"
+    path.write_text(given)
+    with pytest.raises(UsageError) as refused:
+        sampling_defaults(folder)
+    assert str(refused.value).startswith(f"{path}: {told}") and "--generation-config none" in str(refused.value)
 
 
 def test_memory_is_planned_for_weights_activations_and_kv(folder: Path) -> None:

@@ -14,6 +14,7 @@ import tests.torch_needed  # noqa: F401  # isort: skip
 
 from experiments.parity import command
 from experiments.parity.plan import Plan
+from experiments.parity.real import RealSide
 from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.view import View
@@ -129,6 +130,15 @@ def test_wrong_use_is_refused(
     assert message in ended.err
 
 
+def test_a_model_is_loaded_for_the_longest_sequence_that_is_asked_for() -> None:
+    """Its tables of angles have so many positions, and no more."""
+    assert RealSide("tiny", "cpu", None).max_model_len == 1 << 17
+    side = RealSide("tiny", "cpu", 1000)
+    assert side.max_model_len == 1000
+    (angles,) = side._model._angles.values()
+    assert angles.shape[1] == 1000
+
+
 def test_faults_of_a_device_are_refused(trace: Path, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Capture) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text("[[step_failure]]\nsteps = [3]\n")
@@ -148,10 +158,11 @@ def _found(ended: Ended) -> dict[str, str]:
     return found
 
 
-def test_where_every_request_is_refused_nothing_was_compared(
-    trace: Path, monkeypatch: MonkeyPatch, capsys: Capture
+def test_where_every_request_is_refused_nothing_was_compared_and_nothing_is_left(
+    trace: Path, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
-    ended = schedlab(monkeypatch, capsys, "parity", trace, "--num-blocks", 1)
+    ended = schedlab(monkeypatch, capsys, "parity", trace, "--num-blocks", 1, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     assert ended.code == 2 and "same decisions" not in ended.out
     assert "nothing was compared: 6 requests ended and no step ran; 6 of them were refused" in ended.err
     assert "the first is request 0: the prompt of 20 tokens can never fit" in ended.err

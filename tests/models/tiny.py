@@ -32,6 +32,7 @@ _LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+_YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 64}
 _WINDOWED = ["sliding_attention", "full_attention", "sliding_attention"]
 # By the name of a case: transformers' config class and what it changes.
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,6 +41,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama-biases": ("LlamaConfig", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
     "smollm2": ("LlamaConfig", {"num_attention_heads": 3, "num_key_value_heads": 1, "tie_word_embeddings": True}),
     "linear-rope": ("LlamaConfig", {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}}),
+    "yarn-rope": ("Qwen3Config", {"rope_parameters": _YARN}),
+    "dynamic-rope": ("LlamaConfig", {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}}),
     "mistral": ("MistralConfig", {"sliding_window": None}),
     "mistral-windows": ("MistralConfig", {"sliding_window": 11}),
     "qwen2": ("Qwen2Config", {"tie_word_embeddings": True}),

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+import pytest
+
 from schedlab.errors import InvariantViolation
 from tests.mutants.mutant import StaleMutant
 
@@ -30,8 +32,11 @@ class NotLive(Exception):
     """Somebody waits for ever."""
 
 
-class Hangs(Exception):
-    """An attack does not come back, and no bound has noticed."""
+class Hangs(BaseException):
+    """An attack does not come back, and no bound has noticed.
+
+    No `Exception`, or Hypothesis would take it for the failure of one example and try that again, now without a clock.
+    """
 
 
 class Kill(NamedTuple):
@@ -54,13 +59,13 @@ def first_kill(attacks: Iterable[Attack]) -> Kill | None:
                 attack.run()
         except NameError as error:
             raise StaleMutant(f"the changed text names what is not there: {error}") from error
-        except Exception as error:
+        except (Exception, Hangs, pytest.fail.Exception) as error:
             law, numbers = _told(error)
             return Kill(attack.name, law, numbers)
     return None
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _told(error: BaseException) -> tuple[str, str]:
     """The law that an error is about, and its numbers."""
     numbers = (str(error).splitlines() or [""])[0]
     if isinstance(error, InvariantViolation):
@@ -69,7 +74,7 @@ def _told(error: Exception) -> tuple[str, str]:
         return "leap_equals_step", numbers
     if isinstance(error, NotLive):
         return "everybody_ends", numbers
-    if isinstance(error, AssertionError):
+    if isinstance(error, AssertionError | pytest.fail.Exception):
         return "as_expected", numbers
     return f"no_error ({type(error).__name__})", numbers
 

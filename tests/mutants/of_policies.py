@@ -117,15 +117,15 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "watermark ignored",
         "an admission leaves nothing free",
-        edit(Policy._fits_prompt, " + view.config.watermark_blocks", ""),
+        edit(Policy._fits_prompt, " + self.config.watermark_blocks", ""),
     ),
     mutant(
         "watermark off by one",
         "an admission leaves a block less than it should",
         edit(
             Policy._fits_prompt,
-            "needed_blocks + view.config.watermark_blocks <=",
-            "needed_blocks + view.config.watermark_blocks - 1 <=",
+            "needed_blocks + self.config.watermark_blocks <=",
+            "needed_blocks + self.config.watermark_blocks - 1 <=",
         ),
     ),
     mutant(

@@ -157,7 +157,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the pool counts as empty while others only prefill: a newcomer takes what they have reserved",
         edit(
             Policy._fits_prompt,
-            "if view.free_seats == view.config.max_num_seqs:",
+            "if view.free_seats == self.config.max_num_seqs:",
             "if not view.num_active:",
         ),
     ),

@@ -1,6 +1,6 @@
 """Attacks by whole runs: seeded worlds, stepped and leapt, under every law and the shadow of what is in the blocks.
 
-In the run that leaps each tick receives twice (but with windows), the second time a message that says nothing.
+In the run that leaps each tick receives twice, the second time a message that says nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from schedlab.testing.hostile import Moody
 from schedlab.testing.run import CANCEL
 from schedlab.testing.strategies import hybrid_worlds, pressed_worlds, worlds
 from tests.mutants.attack import Attack, NotAlike, NotLive
+from tests.mutants.demands import demand
+from tests.mutants.doubts import doubt
+from tests.mutants.foresight import foresee
+from tests.mutants.recounts import recount
 from tests.mutants.seeded import drawn
 from tests.property import hybrid
 from tests.property.world import Recorded
@@ -104,8 +108,13 @@ def attack_hybrid(world: World, *observers: object) -> None:
 
 def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, leap: bool, node: Node) -> None:
     _bound(node.core)
-    if leap and not node.world.config.window_blocks:
+    if leap:
         _settle_twice(node)
+    if not leap:
+        doubt(node.core)
+        foresee(node.core)
+        recount(node.core)
+        demand(node.core)
     for observer in (Watcher(node), *observers):
         node.core.bus.add(observer)
     if watch is not None:
@@ -126,10 +135,7 @@ def _alike(world: World, ran: Callable[[bool], Recorded]) -> None:
 
 
 def _settle_twice(node: Node) -> None:
-    """Between what each tick receives and its plan comes a message that says nothing: it must decide nothing.
-
-    Windows are left out: whoever gives way may leave room on the disk, of which they make use when looked at again.
-    """
+    """Between what each tick receives and its plan comes a message that says nothing: it must decide nothing."""
     begin_tick = node.core.begin_tick
 
     def begin() -> None:

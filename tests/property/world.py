@@ -47,9 +47,9 @@ class Recorder:
 
     def recorded(self, end: str) -> Recorded:
         self._log.close()
-        checker = self._node.checker
-        counts = checker.num_accepted, checker.num_finished, checker.prefill_tokens, checker.recomputed_tokens
-        return Recorded(self._path.read_bytes(), self._tables, end, counts, checker.num_ticks)
+        book = self._node.checker.book
+        counts = book.num_accepted, book.num_finished, book.prefill_tokens, book.recomputed_tokens
+        return Recorded(self._path.read_bytes(), self._tables, end, counts, book.num_ticks)
 
 
 def run(

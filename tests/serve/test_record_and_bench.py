@@ -187,6 +187,8 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None
         (("bench", "ftp://x"), "is no URL of a server"),
         (("serve", "--device", "gpu"), "--device 'gpu' is not known"),
         (("serve", "--device", "sim", "--dtype", "float32"), "--dtype has no effect here"),
+        (("serve", "--device", "sim", "--generation-config", "none"), "--generation-config has no effect here"),
+        (("serve", "--generation-config", "vllm"), "--generation-config 'vllm' is not known; choose auto or none"),
         (("serve", "--device", "cpu", "--hardware", "h100"), "--hardware has no effect here"),
         (("serve", "--device", "sim", "--set", "no=1"), "no"),
         (("serve", "--device", "sim", "--record", "x.csv"), "must end in .jsonl"),

@@ -10,9 +10,12 @@ from schedlab.core import scheduler
 from schedlab.device import CopyKind, CopyOp, DeviceFacts, Step, StepResult
 from schedlab.inbox import Cancel, CopyDone, Delivery, ResetCache, Submit
 from schedlab.pace import ArithmeticPace
+from schedlab.policies.base import Policy
 from schedlab.policies.fifo import Fifo
-from schedlab.request import Prompt, Request
+from schedlab.request import Prompt, Request, SamplingParams
 from schedlab.sequence import Sequence
+
+PLAIN = SamplingParams()
 
 
 class HandTicket(NamedTuple):
@@ -80,16 +83,27 @@ class HandDevice:
 class Hand:
     """A scheduler on such a device, driven tick by tick."""
 
-    def __init__(self, config: SchedulerConfig, device: HandDevice) -> None:
+    def __init__(self, config: SchedulerConfig, device: HandDevice, policy: Policy | None = None) -> None:
         self.device = device
-        self.core = scheduler.Scheduler(config, Fifo(config), device)
+        self.core = scheduler.Scheduler(config, policy or Fifo(config), device)
         self._num_deliveries = 0
 
-    def submit(self, request_id: int, keys: Iterable[int], tokens: int, session: str = "", outputs: int = 99) -> None:
+    def submit(
+        self,
+        request_id: int,
+        keys: Iterable[int],
+        tokens: int,
+        session: str = "",
+        outputs: int = 99,
+        sampling: SamplingParams = PLAIN,
+        priority: int = 0,
+    ) -> None:
         """A request arrives whose prompt begins with blocks of these keys."""
         size = self.core.config.block_size
         prompt = Prompt(tokens, tuple(keys), size)
-        request = Request(request_id, prompt, outputs, self.device.now_ns(), session=session)
+        request = Request(
+            request_id, prompt, outputs, self.device.now_ns(), priority=priority, session=session, sampling=sampling
+        )
         self._deliver(Submit(request))
 
     def cancel(self, request_id: int) -> None:
@@ -101,15 +115,16 @@ class Hand:
     def end_copy(self, ticket: HandTicket, error: str = "") -> None:
         self._deliver(CopyDone(ticket, error))
 
-    def tick(self, count: int = 1) -> None:
-        """Whole ticks; decode steps are not repeated."""
+    def tick(self, count: int = 1, token: int | None = None) -> None:
+        """Whole ticks; decode steps are not repeated, and every row samples that token, if one is given."""
         for _ in range(count):
             self.core.begin_tick()
             for lane in self.core.plan().lanes:
                 if self.core.launch(lane) is not None:
                     step = self.device.steps[-1]
                     pace = ArithmeticPace(self.device.now_ns() << 20, 1, 1 << 20)
-                    self.core.commit(StepResult(1, pace, []))
+                    tokens = None if token is None else dict.fromkeys(self.core.sequences, token)
+                    self.core.commit(StepResult(1, pace, [], tokens=tokens))
                     assert step is self.device.steps[-1]
             self.core.end_tick()
 

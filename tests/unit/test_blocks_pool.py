@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from schedlab.errors import InvariantViolation, KvExhausted
 from schedlab.memory.blocks import BlockPool, blocks_for
+from schedlab.memory.prefix import CachingBlockPool
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -81,3 +84,30 @@ def test_first_blocks_go_out_in_order_and_a_table_comes_back_in_its_own() -> Non
 @pytest.mark.parametrize(("tokens", "blocks"), [(0, 0), (1, 1), (15, 1), (16, 1), (17, 2), (160, 10)])
 def test_blocks_for(tokens: int, blocks: int) -> None:
     assert blocks_for(tokens, 16) == blocks
+
+
+class Copy(NamedTuple):
+    """A ticket."""
+
+    number: int
+
+
+def test_ready_blocks_go_out_before_all_that_copies_read_whichever_copy_ends_first() -> None:
+    pool, first, second = BlockPool(6), Copy(1), Copy(2)
+    early, late = pool.allocate(2), pool.allocate(2)
+    pool.release_after(early, first)
+    pool.release_after(late, second)
+    pool.close(second)
+    assert pool.ready_blocks == 4
+    assert not {*pool.allocate(4)} & {*early} and pool.take_tickets() == ()
+    assert pool.allocate(2) == early and pool.take_tickets() == (first,)
+
+
+def test_blocks_emptied_by_a_reset_go_out_before_those_that_a_copy_reads() -> None:
+    pool, copy = CachingBlockPool(5), Copy(1)
+    read, cached = pool.allocate(2), pool.allocate(2)
+    pool.publish([7, 8], cached, 0, 2)
+    pool.release_after(read, copy)
+    pool.release(cached)
+    assert pool.reset() and pool.ready_blocks == 3
+    assert not {*pool.allocate(3)} & {*read} and pool.take_tickets() == ()

@@ -70,6 +70,27 @@ def test_images_of_before_are_dropped_wherever_they_are(reset_step: int) -> None
     assert sorted(event["outputs"] for event in events if event["ev"] == "finished") == [30, 30, 30]
 
 
+@pytest.mark.parametrize("preempt_running", [False, True])
+def test_blocks_of_a_swapped_out_request_are_in_use_though_the_device_is_empty(preempt_running: bool) -> None:
+    """Two of six blocks each, that grow, in a pool of ten; the one on the device goes as the reset comes."""
+    config = SchedulerConfig(prefix_cache=True, block_size=4, preemption=PreemptionMode.HOST, swap_host_gib=1)
+    hand = Hand(config, HandDevice(num_blocks=10, state_bytes=0))
+    done: list[bool] = []
+    hand.core.bus.on_cache_reset.append(lambda event: done.append(event.done))
+    for request_id in (1, 2):
+        hand.submit(request_id, range(4), 16)
+    while not hand.core.parked:
+        hand.tick()
+    (swapped,) = hand.core.parked
+    hand.cancel(3 - swapped.request_id)
+    hand.reset_cache(preempt_running=preempt_running)
+    hand.core.begin_tick()
+    assert (hand.core.pool.free_blocks, done) == (10, [preempt_running])
+    assert (swapped.image is None) is preempt_running
+    hand.core.end_tick()
+    assert (swapped.num_computed == 0) is preempt_running
+
+
 @pytest.mark.parametrize(("in_use", "goes_on_from", "saves"), [(True, 384, 1), (False, 0, 2)])
 def test_saved_states_stay_where_it_is_refused_and_go_where_it_is_done(
     in_use: bool, goes_on_from: int, saves: int

@@ -18,6 +18,7 @@ from schedlab.config import SchedulerConfig
 from schedlab.errors import InvariantViolation, UsageError
 from schedlab.policies.base import Policy
 from schedlab.policies.view import View
+from schedlab.request import Request
 from schedlab.sequence import Sequence, State
 from schedlab.testing import Script, Session, Turn, World, constant, play
 from schedlab.testing.actions import Stage
@@ -38,6 +39,15 @@ class Raises(Policy):
 class Exits(Policy):
     def admit(self, view: View, sequence: Sequence) -> bool:
         sys.exit(0)
+
+
+class Own(BaseException):
+    """Not even an Exception."""
+
+
+class RaisesItsOwn(Policy):
+    def admit(self, view: View, sequence: Sequence) -> bool:
+        raise Own("mine")
 
 
 class AsksTheWrongWay(Policy):
@@ -110,9 +120,40 @@ class Empties(Policy):
         return victim
 
 
+class Rewrites(Policy):
+    def admit(self, view: View, sequence: Sequence) -> bool:
+        object.__setattr__(view.config, "max_num_seqs", 99)
+        return super().admit(view, sequence)
+
+
+class RewritesAtOnce(Policy):
+    def __init__(self, config: SchedulerConfig) -> None:
+        super().__init__(config)
+        object.__setattr__(config, "max_num_batched_tokens", 64)
+
+
+class Served(Policy):
+    """The more of a tenant's came in, the later the next: of those that wait already too."""
+
+    served = 0
+
+    def key(self, request: Request) -> int:
+        return self.served
+
+    def admit(self, view: View, sequence: Sequence) -> bool:
+        self.served += 1
+        return super().admit(view, sequence)
+
+
+class Wanders(Policy):
+    def resume_key(self, view: View, sequence: Sequence) -> int:
+        return -view.now_ns
+
+
 WRONG: tuple[tuple[type[Policy], str, str], ...] = (
     (Raises, "the_policy_answers", "raises ZeroDivisionError: integer division or modulo by zero (test_check_answers"),
     (Exits, "the_policy_answers", "raises SystemExit: 0 (test_check_answers.py:"),
+    (RaisesItsOwn, "the_policy_answers", "the policy raises Own: mine (test_check_answers.py:"),
     (AsksTheWrongWay, "the_policy_answers", "raises UsageError: not for me (test_check_answers.py:"),
     (StopsIteration, "the_policy_answers", "raises StopIteration (test_check_answers.py:"),
     (Recurses, "the_policy_answers", "raises RecursionError"),
@@ -126,13 +167,20 @@ WRONG: tuple[tuple[type[Policy], str, str], ...] = (
     (Computes, "the_policy_only_looks", "`admit` has changed num_computed of the request from 0 to 1"),
     (Seats, "the_policy_only_looks", "`admit` has changed state of the request from pending to active"),
     (Empties, "the_policy_only_looks", "`yield_` has changed the list of candidates"),
+    (Rewrites, "the_policy_only_looks", "by the end of `admit` the policy has changed the configuration: max_num_seqs"),
+    (RewritesAtOnce, "the_policy_only_looks", "the configuration: max_num_batched_tokens from 8 to 64"),
+    (Served, "a_key_stays", "`key` of policy custom gave (0, 0) when Sequence(0, "),
+    (Served, "a_key_stays", "or override `waiting_queue` for an order that does (request 0; "),
+    (Wanders, "a_key_stays", "`resume_key` of policy custom gave -"),
 )
 
 
 @pytest.mark.parametrize(("policy", "law", "said"), WRONG, ids=[policy.__name__ for policy, _, _ in WRONG])
 def test_a_wrong_answer_is_told_by_the_question(policy: type[Policy], law: str, said: str) -> None:
+    before = replace(CONFIG)
     with pytest.raises(InvariantViolation) as found:
         play(Script(replace(CROWD, policy=policy)))
+    assert before == CONFIG, "the policy has the configuration of its run alone"
     assert found.value.law is not None
     assert (found.value.law.name, said in str(found.value)) == (law, True), str(found.value)
 
@@ -246,6 +294,12 @@ def _shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedlab.testing.tally.SHRINK_CALL_S", 0.1)
     monkeypatch.setitem(Stage.__init__.__kwdefaults__, "most_call_s", 0.3)
     monkeypatch.setattr("schedlab.testing.tally.MOST_STUCK_CALLS", 8)
+
+
+@pytest.mark.parametrize("examples", [1, 30, 100])
+def test_so_many_examples_are_so_many(examples: int) -> None:
+    """Hypothesis begins more than it counts: some are too long to be drawn to their end."""
+    assert check_policy(Policy, examples=examples).tally.num_examples == examples
 
 
 def test_a_policy_that_decides_by_chance_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

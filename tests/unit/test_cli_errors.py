@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab import cli
+from schedlab.cli.command import _spelt_out
 from schedlab.errors import InvariantViolation, Stalled
 from tests.unit.replay_helpers import HEADER, schedlab, small_trace, write_trace
 
@@ -179,12 +179,23 @@ def test_the_version_is_the_installed_one(monkeypatch: MonkeyPatch, capsys: Capt
     ],
 )
 def test_a_check_may_be_named_or_not(typed: list[str], spelt: list[str]) -> None:
-    assert cli._spelt_out(typed) == spelt
+    assert _spelt_out(typed) == spelt
 
 
 def test_the_package_is_the_command() -> None:
     ended = subprocess.run([sys.executable, "-m", "schedlab", "--help"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and "replay" in ended.stdout
+
+
+@pytest.mark.parametrize("command", ["replay", "memory", "serve"])
+def test_help_says_how_to_learn_the_names_of_models_and_gpus(
+    monkeypatch: MonkeyPatch, capsys: Capture, command: str
+) -> None:
+    text = " ".join(schedlab(monkeypatch, capsys, command, "--help").out.replace("│", " ").split())
+    assert ("list: the known ones) or" in text) and "(--hardware list: the known ones)" in text
+    for flag, names in (("--model", ("Llama-2-7B", "Granite-4.0-H-Tiny")), ("--hardware", ("A10G", "RTX PRO 6000"))):
+        told = schedlab(monkeypatch, capsys, "memory", flag, "list")
+        assert told.code == 2 and all(name in told.err for name in names)
 
 
 @pytest.mark.parametrize("command", [["replay"], ["memory"], ["trace", "inspect"], ["trace", "convert"]])

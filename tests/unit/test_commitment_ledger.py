@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedlab.memory.commitment import CommitmentLedger, end_tokens
+from schedlab.memory.commitment import CommitmentLedger
 from schedlab.sequence import Sequence
 from tests.unit.sequences import waiting
 
 
 def recounted(sequence: Sequence, block_size: int, watermark: int) -> int:
-    end = end_tokens(sequence)
-    tokens = end if watermark < 0 else min(sequence.num_known + watermark, end)
+    end = sequence.num_prompt_tokens + sequence.max_outputs
+    known = sequence.num_prompt_tokens + sequence.num_outputs
+    tokens = end if watermark < 0 else min(known + watermark, end)
     return tokens // block_size + 1
 
 
@@ -23,11 +24,16 @@ def test_the_sum_is_what_a_recount_gives(data: st.DataObject, block_size: int, w
     ledger = CommitmentLedger(block_size, watermark)
     held: list[Sequence] = []
     growing: list[Sequence] = []
+    away: list[Sequence] = []
     for number in range(data.draw(st.integers(1, 40))):
         moves = ["add", *(["start", "remove"] if held else []), *(["stop", "advance"] if growing else [])]
+        moves += ["again"] if away else []
         move = data.draw(st.sampled_from(moves))
         if move == "add":
             held.append(waiting(number, data.draw(st.integers(1, 30)), data.draw(st.integers(1, 40))))
+            ledger.add(held[-1])
+        elif move == "again":
+            held.append(away.pop(data.draw(st.integers(0, len(away) - 1))))
             ledger.add(held[-1])
         elif move == "start":
             sequence = data.draw(st.sampled_from(held))
@@ -42,7 +48,8 @@ def test_the_sum_is_what_a_recount_gives(data: st.DataObject, block_size: int, w
             sequence = held.pop(data.draw(st.integers(0, len(held) - 1)))
             growing = [other for other in growing if other is not sequence]
             ledger.remove(sequence)
-            assert not ledger.holds(sequence)
+            assert not ledger.holds(sequence) and ledger.held_by(sequence) == 0
+            away.append(sequence)
         else:
             most = min(sequence.max_outputs - sequence.num_outputs for sequence in growing)
             iterations = data.draw(st.integers(0, most))

@@ -26,6 +26,7 @@ from schedlab.inbox import Cancel, Close, Submit
 from schedlab.mailbox import Mailbox
 from schedlab.policies.registry import policy_for
 from schedlab.request import Prompt, Request, SamplingParams
+from tests.unit.replay_helpers import schedlab
 
 STEP_NS = 200_000
 TEXT = Prompt.of_tokens(range(9))
@@ -103,3 +104,20 @@ def test_a_damaged_line_is_refused_with_its_place(tmp_path: Path) -> None:
     path.write_text("".join([*lines[:9], '{"tick":5}\n', *lines[9:]]))
     with pytest.raises((UsageError, InvariantViolation), match=r"tick \d+"):
         Incident(path).replay()
+
+
+def test_a_replay_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = record(tmp_path, "fifo")
+    for name in ("experiments.incident.replay.SECONDS_BETWEEN_SHOWS", "experiments.bar.PATIENCE_S"):
+        monkeypatch.setattr(name, -1.0)
+    monkeypatch.setattr("experiments.bar.SECONDS_BETWEEN_LINES", 0.0)
+    ended = schedlab(monkeypatch, capsys, "replay", path)
+    ticks = int(ended.out.split(" ticks")[0].replace(",", ""))
+    lines = [line for line in ended.err.splitlines() if line.startswith("replay: ")]
+    assert ended.code == 0 and len(lines) > 3
+    shown = [line.removeprefix("replay: ").split(" ticks, recorded ")[0].split(" of ") for line in lines]
+    assert {int(total.replace(",", "")) for _, total in shown} == {ticks}
+    done = [int(number.replace(",", "")) for number, _ in shown]
+    assert done == sorted(done) and done[0] < done[-1]

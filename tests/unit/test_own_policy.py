@@ -21,6 +21,20 @@ class Crash(StaticPolicy):
     def key(self, request):
         return request.nothing
 """
+OWN_ERROR = """
+from schedlab.policies.base import StaticPolicy
+
+
+class Own(BaseException):
+    pass
+
+
+class Crash(StaticPolicy):
+    name = "crash"
+
+    def key(self, request):
+        raise Own("mine")
+"""
 FORGETS = """
 from itertools import count
 
@@ -41,6 +55,7 @@ class Forgets(StaticPolicy):
     ("code", "told"),
     [
         (RAISES, "policy Crash raises at mine.py:9 in key (return request.nothing): AttributeError: "),
+        (OWN_ERROR, 'policy Crash raises at mine.py:13 in key (raise Own("mine")): Own: mine'),
         (FORGETS, "policy Forgets gave an answer that the scheduler cannot use at queues.py:"),
     ],
 )
@@ -49,7 +64,7 @@ def test_it_is_named_with_file_and_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(code)
-    name = f"mine.py:{'Crash' if code is RAISES else 'Forgets'}"
+    name = f"mine.py:{'Forgets' if code is FORGETS else 'Crash'}"
     ended = schedlab(monkeypatch, capsys, "replay", small_trace(tmp_path / "t.csv", 30), "--policy", name)
     assert ended.code == 2 and ended.err.count("\n") == 1
     assert told in ended.err and f"schedlab check {name} finds the smallest example" in ended.err

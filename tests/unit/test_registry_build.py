@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -12,9 +12,10 @@ from schedlab.errors import UsageError
 from schedlab.policies import registry
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.presets import find_preset
-from schedlab.policies.priority import Priority
-from schedlab.policies.registry import build, find_policy
+from schedlab.policies.priority import MICRO, NS_PER_S, Priority
+from schedlab.policies.registry import build, find_policy, policy_for
 from schedlab.policies.slai import Slai
+from schedlab.request import Prompt, Request
 
 
 def built(policy: str = "fifo", **settings: str) -> SchedulerConfig:
@@ -65,6 +66,39 @@ def test_a_policys_own_parameters_are_parsed_too(word: str, value: bool) -> None
     _, policy, parameters = build(find_preset("vllm"), "priority", settings, num_blocks=9, max_model_len=99)
     assert isinstance(policy, Priority)
     assert parameters == {"evict": value, "aging_per_s": 0.25}
+
+
+def test_settings_of_a_made_configuration_are_parsed_alike() -> None:
+    """Those that shape the configuration are in it already."""
+    config = built("priority", evict="false", max_num_seqs="7")
+    request = Request(0, Prompt(1), 1, arrival_ns=8 * NS_PER_S)
+    policy = policy_for(config, "priority", {"evict": "no", "aging_per_s": "0.25", "max_num_seqs": "7"})
+    made = build(find_preset("vllm"), "priority", {"evict": "no", "aging_per_s": "0.25"}, num_blocks=9, max_model_len=9)
+    assert policy.config is config
+    assert isinstance(policy, Priority) and isinstance(made[1], Priority)
+    assert (policy.evict, policy.key(request)) == (made[1].evict, made[1].key(request)) == (False, 2 * NS_PER_S * MICRO)
+    with pytest.raises(UsageError, match="--set tbt_deadline_ms=soon: give a whole number"):
+        policy_for(config, "slai", {"tbt_deadline_ms": "soon"})
+
+
+class Stubborn(Fifo):
+    """Keeps a configuration of its own."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        super().__init__(replace(config))
+
+
+class Forgetful(Fifo):
+    """Keeps none."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        return None
+
+
+@pytest.mark.parametrize("policy", [Stubborn, Forgetful])
+def test_a_policy_keeps_the_configuration_that_the_scheduler_has(policy: type[Fifo]) -> None:
+    with pytest.raises(UsageError, match=r"keeps no config: its constructor must call super\(\).__init__\(config\)"):
+        policy_for(SchedulerConfig(), f"{__name__}:{policy.__name__}", {})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from experiments.watch import Progress
 from schedlab.errors import UsageError
 from tests.unit.replay_helpers import schedlab, small_trace
 
-HALF_WAY = Progress(requests=50, total=100, output_tokens=30_000, simulated_ns=90_000_000_000, wall_s=3.0)
+HALF_WAY = Progress(done=50, total=100, output_tokens=30_000, simulated_ns=90_000_000_000, wall_s=3.0)
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedlab.memory.snapshots import LEASE_EVICTIONS, SnapshotPool
+from schedlab.memory import snapshots
+from schedlab.memory.snapshots import SnapshotPool
 
 BLOCK = 4
 MIN_TOKENS = 8
@@ -33,12 +36,13 @@ class Entry:
 class Model:
     """What the pool should do, said as directly as possible."""
 
-    def __init__(self, num_slots: int, weight: int) -> None:
+    def __init__(self, num_slots: int, weight: int, lease: int) -> None:
         self.free = list(range(num_slots))
         self.entries: list[Entry] = []
         self.used: dict[str, int] = {}
         self.weight, self.clock, self.evicted = weight, 0, 0
-        self.leased, self.lease_left = "", 0
+        self.leased, self.lease_left, self.lease = "", 0, lease
+        self.saved, self.num_used, self.cuts = 0, 0, list[int]()
 
     def tick(self) -> int:
         self.clock += 1
@@ -80,6 +84,7 @@ class Model:
         if slot is not None:
             self.entries.append(Entry(slot, depth, key, session, self.tick(), -1))
             self.used[session] = self.clock
+            self.saved += 1
         return slot
 
     def hold(self, owner: int, depth: int) -> int | None:
@@ -87,6 +92,7 @@ class Model:
         slot = self.take_slot()
         if slot is not None:
             self.entries.append(Entry(slot, depth, None, "", self.tick(), owner))
+            self.saved += 1
         return slot
 
     def settle(self, owner: int, key: int, session: str) -> None:
@@ -124,8 +130,30 @@ class Model:
 
     def use(self, entry: Entry, session: str) -> None:
         entry.recency = self.used[session] = self.tick()
+        self.num_used += 1
         if session:
-            self.leased, self.lease_left = session, LEASE_EVICTIONS
+            self.leased, self.lease_left = session, self.lease
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "slots": len(self.free) + len(self.entries),
+            "used_slots": len(self.entries),
+            "saved": self.saved,
+            "used": self.num_used,
+            "evicted": self.evicted,
+            "cut_hits": sum(blocks > 0 for blocks in self.cuts),
+            "cut_tokens": sum(self.cuts) * BLOCK,
+        }
+
+
+class Probed(list[int]):
+    """Keys that count how many of them are looked at."""
+
+    num_probes = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.num_probes += 1
+        return super().__getitem__(index)
 
 
 branches, depths = st.integers(0, BRANCHES - 1), st.integers(1, 7)
@@ -136,7 +164,11 @@ operations = st.one_of(
     st.tuples(st.just("hold"), st.integers(0, 3), depths, st.just("")),
     st.tuples(st.just("settle"), st.integers(0, 3), branches, st.sampled_from(SESSIONS)),
     st.tuples(st.just("drop"), st.integers(0, 3), depths, st.just("")),
+    st.tuples(st.just("cut"), st.integers(0, 3), depths, st.just("")),
 )
+resets = st.tuples(st.just("reset"), branches, depths, st.just(""))
+# Seldom, or there is never much to choose from.
+rare_operations = st.integers(0, 40).flatmap(lambda chance: resets if chance == 40 else operations)
 
 
 def apply(pool: SnapshotPool, model: Model, name: str, first: int, second: int, session: str) -> None:
@@ -145,9 +177,11 @@ def apply(pool: SnapshotPool, model: Model, name: str, first: int, second: int, 
         assert pool.save(key, second * BLOCK, session) == model.save(key, second * BLOCK, session)
     elif name == "look":
         keys, version = keys_of(first, second), pool.version
-        found, expected = pool.lookup(keys, second * BLOCK, session), model.lookup(keys, second * BLOCK, session)
+        probed = Probed(keys)
+        found, expected = pool.lookup(probed, second * BLOCK, session), model.lookup(keys, second * BLOCK, session)
         assert (found and found.slot) == (expected and expected.slot)
         assert pool.version == version
+        assert probed.num_probes <= len({one.num_tokens for one in pool.snapshots() if one.key is not None})
         if found and expected:
             pool.use(found, session)
             model.use(expected, session)
@@ -161,6 +195,13 @@ def apply(pool: SnapshotPool, model: Model, name: str, first: int, second: int, 
         blocks = held.num_tokens // BLOCK if held else 1
         pool.settle(first, keys_of(second, blocks)[-1], session)
         model.settle(first, keys_of(second, blocks)[-1], session)
+    elif name == "cut":
+        pool.count_cut(first)
+        model.cuts.append(first)
+    elif name == "reset":
+        pool.reset()
+        for entry in list(model.entries):
+            model.remove(entry)
     else:
         pool.drop(first)
         model.drop(first)
@@ -178,22 +219,43 @@ def check_laws(pool: SnapshotPool) -> None:
 
 
 # Long ones too: lists that are drawn without a least size are mostly short, and who goes first shows late.
-many_operations = st.lists(operations, max_size=9) | st.lists(operations, min_size=30, max_size=60)
+many_operations = st.lists(rare_operations, max_size=9) | st.lists(rare_operations, min_size=30, max_size=60)
 
 
-@given(st.integers(0, 8), st.sampled_from((0, 0, 1, 8)), many_operations)
+@given(st.integers(0, 8), st.sampled_from((0, 0, 1, 8)), st.sampled_from((1, 3, 64)), many_operations)
 @settings(max_examples=200, deadline=None)
-def test_pool_does_what_the_model_does(num_slots: int, weight: int, steps: list[tuple[str, int, int, str]]) -> None:
-    pool, model = SnapshotPool(num_slots, BLOCK, MIN_TOKENS, weight), Model(num_slots, weight)
-    for step in steps:
-        before = pool.version, _findable(pool)
-        apply(pool, model, *step)
-        check_laws(pool)
-        mine = [(one.slot, one.num_tokens, one.key, one.session) for one in pool.snapshots()]
-        theirs = [(one.slot, one.depth, one.key, one.session) for one in sorted(model.entries, key=model.rank)]
-        assert mine == theirs
-        assert pool.num_evicted == model.evicted
-        assert pool.version != before[0] or _findable(pool) == before[1]
+def test_pool_does_what_the_model_does(
+    num_slots: int, weight: int, lease: int, steps: list[tuple[str, int, int, str]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "LEASE_EVICTIONS", lease)
+        pool, model = SnapshotPool(num_slots, BLOCK, MIN_TOKENS, weight), Model(num_slots, weight, lease)
+        for step in steps:
+            before = pool.version, _findable(pool)
+            apply(pool, model, *step)
+            check_laws(pool)
+            assert pool.version != before[0] or _findable(pool) == before[1]
+            mine = [(one.slot, one.num_tokens, one.key, one.session) for one in pool.snapshots()]
+            theirs = [(one.slot, one.depth, one.key, one.session) for one in sorted(model.entries, key=model.rank)]
+            assert mine == theirs
+            assert pool.counts() == model.counts()
+            held = {entry.owner: entry.slot for entry in model.entries if entry.owner >= 0}
+            for owner in range(4):
+                found = pool.held_by(owner)
+                assert (found and found.slot) == held.get(owner)
+
+
+def test_a_pool_asks_for_256_tokens_and_counts_no_depth_unless_told() -> None:
+    pool = SnapshotPool(2, BLOCK)
+    assert (pool.min_tokens, snapshots.LEASE_EVICTIONS) == (256, 64)
+    for depth, key in ((252, 1), (256, 2)):
+        pool.save(key, depth)
+    keys = [0] * 62 + [1, 2]
+    assert pool.lookup(keys[:63], 999, "") is None
+    found = pool.lookup(keys, 999, "")
+    assert found is not None and found.key == 2
+    pool.save(3, 256)
+    assert [one.key for one in pool.snapshots()] == [2, 3], "the deepest is not kept for its depth"
 
 
 def _findable(pool: SnapshotPool) -> dict[int, tuple[int, str]]:

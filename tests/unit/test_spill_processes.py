@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from schedlab.errors import UsageError
-from schedlab.memory.spill import SpillStore, SpillUnavailable, Tier
+from schedlab.memory.spill import SpillStore, Tier
 from tests.unit.spill_helpers import (
     assert_nothing_left,
     bits,
@@ -61,10 +61,6 @@ while held < 20:
         assert "held by" in str(error) or "all the time" in str(error), error
         time.sleep(0.001)
 """
-
-
-def everything_in(directory: Path) -> list[str]:
-    return sorted(each.name for each in directory.iterdir())
 
 
 def killed_writer(directory: Path, at: str) -> list[str]:
@@ -169,74 +165,3 @@ def test_processes_that_take_and_leave_one_directory_never_share_it(tmp_path: Pa
         _, err = contender.communicate(timeout=120)
         assert contender.returncode == 0, err
     assert not (tmp_path / "spill").exists()
-
-
-def test_only_images_are_removed_at_start_and_at_the_end(tmp_path: Path) -> None:
-    directory = tmp_path / "spill"
-    directory.mkdir(0o700)
-    foreign = ["notes.txt", "schedlab-image-.safetensors", "schedlab-image-1.safetensors.bak", "image-1.safetensors"]
-    for name in foreign:
-        (directory / name).write_text("not ours")
-    (directory / "schedlab-image-2.safetensors").mkdir()
-    (directory / "schedlab-image-3.safetensors").symlink_to(directory / "notes.txt")
-    kept = images_in(directory)
-    for name in ("schedlab-image-4.safetensors", "schedlab-image-5.safetensors.tmp"):
-        (directory / name).write_text("stale")
-    with SpillStore(0, MIB, directory) as store:
-        assert images_in(directory) == kept
-        store.put(Tier.DISK, header(), kv())
-    assert everything_in(directory) == kept
-    assert all((directory / name).read_text() == "not ours" for name in foreign)
-
-
-def test_a_closed_store_has_left_its_directory_and_refuses_work(tmp_path: Path) -> None:
-    store = SpillStore(MIB, MIB, tmp_path / "spill")
-    images = [store.put(tier, header(), kv()) for tier in Tier]
-    store.close()
-    store.close()
-    assert not (tmp_path / "spill").exists()
-    for image in images:
-        store.drop(image)
-        with pytest.raises(SpillUnavailable, match="closed"):
-            store.get(image)
-    with pytest.raises(SpillUnavailable, match="closed"):
-        store.put(Tier.HOST, header(), kv())
-    assert [store.usage(tier) for tier in Tier] == [0, 0]
-
-
-def test_a_directory_that_is_not_private_or_not_there_is_refused(tmp_path: Path) -> None:
-    shared, link, file = tmp_path / "shared", tmp_path / "link", tmp_path / "file"
-    shared.mkdir()
-    shared.chmod(0o755)
-    link.symlink_to(tmp_path)
-    file.write_text("")
-    for path, message in [
-        (shared, r"is not private \(mode 0755"),
-        (link, "is not a directory"),
-        (file, "is not a directory"),
-        (tmp_path / "no" / "spill", "no such parent directory"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            SpillStore(0, MIB, path)
-    assert everything_in(tmp_path) == ["file", "link", "shared"]
-    assert everything_in(shared) == []
-
-
-def test_a_lock_that_is_no_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    lock = tmp_path / "spill" / "schedlab-spill.lock"
-    lock.parent.mkdir(0o700)
-    os.mkfifo(lock)
-    with pytest.raises(UsageError, match="is not a regular file"):
-        SpillStore(0, MIB, lock.parent)
-    lock.unlink()
-    lock.symlink_to(tmp_path / "target")
-    with pytest.raises(SpillUnavailable, match="symbolic links"):
-        SpillStore(0, MIB, lock.parent)
-    assert not (tmp_path / "target").exists()
-
-
-def test_budgets_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"host tier's budget must be 0 bytes \(off\) or more, got -1"):
-        SpillStore(-1, 0)
-    with pytest.raises(UsageError, match="needs a directory"):
-        SpillStore(0, 1)

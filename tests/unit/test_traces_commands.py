@@ -92,17 +92,35 @@ def test_convert_merges_slices_and_anonymises(tmp_path: Path) -> None:
     ]
 
 
-def test_convert_does_not_replace_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_is_written_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, other = tmp_path / "t.csv", tmp_path / "other.csv"
     for path in (trace, other):
         path.write_text("arrival_ns,prompt_tokens,output_tokens\n0,1,1\n")
     before = trace.read_bytes()
     monkeypatch.chdir(tmp_path)
-    for words in ([trace, "t.csv"], [other, "--merge", trace, "t.csv"]):
-        with pytest.raises(UsageError, match=r"t\.csv is read and would be replaced"):
-            run("convert", *words)
+    for words in (
+        ["convert", trace, "t.csv"],
+        ["convert", other, "--merge", trace, "t.csv"],
+        ["convert", DATA / "vidur.csv", "t.csv"],
+        ["generate", "t.csv", "--rows", 3, "--rate", 1],
+    ):
+        with pytest.raises(UsageError, match=r"t\.csv: exists already; give another name"):
+            run(*words)
     assert trace.read_bytes() == before
-    run("convert", trace, other)
+    run("convert", trace, "new.csv")
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--from-s", 900), "keeping seconds 900 on leaves nothing of it"),
+        (("--to-s", 900, "--first-row", 77), "keeping seconds 0 to 900, then keeping rows 77: leaves nothing of it"),
+    ],
+)
+def test_a_slice_without_rows_is_named_and_not_written(flags: tuple[object, ...], named: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"vidur.csv: [0-9]+ rows were read, and {named}; see schedlab trace inspect"):
+        run("convert", DATA / "vidur.csv", tmp_path / "out.csv", *flags)
+    assert not list(tmp_path.iterdir())
 
 
 def test_generate_writes_a_trace_that_says_it_is_modelled(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from schedlab.device import CopyKind
 from schedlab.events import StepDone
 from schedlab.fault_plan import CopyFailure, FaultPlan, Which
 from schedlab.memory.prefix import CachingBlockPool
+from schedlab.memory.swap import GIB
 from schedlab.request import FinishReason
 from schedlab.testing import Node, World, run
 from tests.unit.hand_device import Hand, HandDevice
@@ -81,6 +82,31 @@ def test_blocks_behind_one_that_the_disk_refused_stay_on_the_device(failing: int
     assert outcome.end == "done"
     assert [ending.reason for ending in outcome.endings.values()] == [FinishReason.STOP]
     assert max(left) == failing - 1
+
+
+class Late(Hand):
+    """Something comes once more between what each tick receives and its plan, and it says nothing."""
+
+    def tick(self, count: int = 1) -> None:
+        begin_tick = self.core.begin_tick
+        setattr(self.core, "begin_tick", lambda: (begin_tick(), self.core.receive()))  # noqa: B010
+        super().tick(count)
+
+
+@pytest.mark.parametrize("kind", [Hand, Late])
+def test_room_that_one_who_gives_way_leaves_on_the_disk_is_used_by_the_plan_that_it_leaves_in(kind: type[Hand]) -> None:
+    """Three rows outgrow a pool of 12 blocks while their copies go on; of the disk's 5 the last row has one."""
+    device = HandDevice(num_blocks=12, state_bytes=0)
+    device.facts = replace(device.facts, block_bytes=GIB // 5)
+    hand = kind(SchedulerConfig(block_size=4, window_blocks=2, swap_disk_gib=1), device)
+    used: list[tuple[int, int]] = []
+    hand.core.bus.on_preempted.append(lambda event: used.append((event.sequence.request_id, len(device.copies))))
+    for request_id in (1, 2, 3):
+        hand.submit(request_id, (), 12, outputs=9)
+    while not used:
+        hand.tick()
+    assert used == [(3, 2 * 5)], "the third leaves, when the disk is full"
+    assert [op.request_id for _, op in device.copies[2 * 5 :]] == [1, 1], "the first has its room at once"
 
 
 @pytest.mark.parametrize(("outputs", "found"), [(9, 4), (10, 4), (13, 0)])

@@ -1,0 +1,5 @@
+"""The command line: `schedlab`."""
+
+from schedlab.cli.command import main
+
+__all__ = ["main"]
