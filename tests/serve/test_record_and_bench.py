@@ -193,6 +193,8 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None
     [
         (("bench", "http://127.0.0.1:1"), "does not name its models"),
         (("bench", "ftp://x"), "is no URL of a server"),
+        (("bench", "t.csv", "http://127.0.0.1:1"), "name the server first, then the trace"),
+        (("serve", "--device", "sim", "--gpu", "h100"), "write --hardware NAME"),
         (("serve", "--device", "gpu"), "--device 'gpu' is not known"),
         (("serve", "--device", "sim", "--dtype", "float32"), "--dtype has no effect here"),
         (("serve", "--device", "sim", "--generation-config", "none"), "--generation-config has no effect here"),
