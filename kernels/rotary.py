@@ -18,7 +18,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
         sin: [T, D] float32, for the first of a pair the negative.
     """
     partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
-    return (x.float() * cos[:, None, :]).addcmul_(partner.float(), sin[:, None, :]).to(x.dtype)
+    return (x.float() * cos.unsqueeze(1)).addcmul_(partner.float(), sin.unsqueeze(1)).to(x.dtype)
 
 
 def rotate_and_write(

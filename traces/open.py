@@ -48,11 +48,13 @@ def _open_file(source: Source, options: ReadOptions) -> Trace:
 
 def _format_of(source: Source, head: Head) -> Format:
     from traces.formats import FORMATS
-    from traces.near import advice
+    from traces.near import advice, other_file
 
     for kind in FORMATS:
         if kind.matches(head):
             return kind
+    if other := other_file(head.names, source.name):
+        raise UsageError(f"{source.name}: is no trace but {other}")
     if not head.first_line:
         raise UsageError(f"{source.name}: the file is empty")
     known = "; ".join(kind.title for kind in FORMATS)

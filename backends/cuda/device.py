@@ -108,7 +108,8 @@ class CudaDevice:
             self._run(step, ticket)
         except DeviceFault as error:
             ticket.fault = error
-        except (RuntimeError, SchedlabError) as error:
+        except Exception as error:
+            # torch and numpy raise errors of any type, and one that left this thread would end every request.
             ticket.fault = self._fault(error)
         return ticket
 
@@ -216,7 +217,8 @@ class CudaDevice:
         if isinstance(error, torch.AcceleratorError):
             self._lost = f"the device is lost: {error}"
             return DeviceLost(self._lost)
-        return DeviceFault(str(error))
+        is_told = isinstance(error, RuntimeError | SchedlabError)
+        return DeviceFault(str(error) if is_told else f"{type(error).__name__}: {error}")
 
 
 def _refuse(config: SchedulerConfig, model: Model) -> None:

@@ -48,9 +48,10 @@ class Model:
         attention = operations.attention(inputs, kv.shape[3])
         angles = {rope: table[:, inputs.positions].unbind(0) for rope, table in self._angles.items()}
         next_norms = [layer.attention_norm for layer in weights.layers[1:]] + [weights.final_norm]
+        caches = list(zip(*(part.unbind(0) for part in kv.unbind(1)), strict=True))
         hidden = operations.rms_norm(residual, weights.layers[0].attention_norm, eps)
         for number, (layer, next_norm) in enumerate(zip(weights.layers, next_norms, strict=True)):
-            hidden = self._attend(number, layer, hidden, inputs.slots, kv[number], attention, angles)
+            hidden = self._attend(number, layer, hidden, inputs.slots, caches[number], attention, angles)
             if layer.behind_attention_norm is not None:
                 hidden = operations.rms_norm(hidden, layer.behind_attention_norm, eps)
             hidden = self._mlp(layer, operations.add_rms_norm(hidden, residual, layer.mlp_norm, eps))
@@ -65,11 +66,11 @@ class Model:
         layer: LayerWeights,
         hidden: Tensor,
         slots: Tensor,
-        kv: Tensor,
+        cache: tuple[Tensor, ...],
         attention: StepAttention,
         angles: dict[RopeSpec, tuple[Tensor, ...]],
     ) -> Tensor:
-        spec, (cos, sin), (keys, values) = self.spec, angles[self.spec.ropes[number]], kv
+        spec, (cos, sin), (keys, values) = self.spec, angles[self.spec.ropes[number]], cache
         query = self.operations.rotate_and_write(
             layer.qkv(hidden).view(len(hidden), -1, spec.head_dim),
             spec.heads,

@@ -79,9 +79,11 @@ class ReferenceOperations:
 
 
 def operations_for(device: torch.device) -> Operations:
-    """Triton's kernels on a GPU, their references elsewhere."""
+    """Triton's kernels on a GPU, torch elsewhere."""
     if device.type != "cuda":
-        return ReferenceOperations()
+        from backends.cuda.operations_cpu import CpuOperations
+
+        return CpuOperations()
     from backends.cuda.operations_triton import TritonOperations
 
     return TritonOperations()
@@ -106,25 +108,22 @@ class ReferenceAttention:
     def __call__(
         self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
     ) -> Tensor:
-        chunk_queries, row_queries = queries[: self._split], queries[self._split :]
-        parts = []
-        if self._chunks:
-            parts.append(
-                attention.prefill_attention(
-                    chunk_queries, keys, values, self._chunks, scale=scale, window=window, soft_cap=soft_cap
-                )
-            )
-        if len(row_queries):
-            contexts = self._contexts(window)
-            parts.append(
-                attention.decode_attention(row_queries, keys, values, contexts, scale=scale, soft_cap=soft_cap)
-            )
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        if not self._chunks:
+            return self.decode(queries, keys, values, scale, window, soft_cap)
+        chunks = attention.prefill_attention(
+            queries[: self._split], keys, values, self._chunks, scale=scale, window=window, soft_cap=soft_cap
+        )
+        if len(queries) == self._split:
+            return chunks
+        return torch.cat((chunks, self.decode(queries[self._split :], keys, values, scale, window, soft_cap)))
 
-    def _contexts(self, window: int | None) -> attention.RowContexts:
+    def decode(
+        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
+    ) -> Tensor:
+        """Of the decode rows' queries."""
         if window not in self._rows:
             inputs = self._inputs
             self._rows[window] = attention.row_contexts(
                 inputs.block_tables, inputs.lengths, inputs.longest, self._block_size, window
             )
-        return self._rows[window]
+        return attention.decode_attention(queries, keys, values, self._rows[window], scale=scale, soft_cap=soft_cap)

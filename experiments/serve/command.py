@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -103,7 +104,7 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
 
 def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:
     """The same with a scheduler that tells of all that it is told; `records` closes the files."""
-    recorder = Recorder(path, served.core.config.block_size)
+    recorder = Recorder(path, served.core.config.block_size, _about(served, given, path))
     records.callback(recorder.close)
     ticks: LinesFile[dict[str, Any]] = LinesFile(ticks_path(path), line_of)
     records.callback(ticks.close)
@@ -112,6 +113,20 @@ def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: Exi
     core = RecordedScheduler(served.core, policy_name, chosen.settings, ticks.put)
     core.bus.add(recorder)
     return replace(served, core=core)
+
+
+def _about(served: Served, given: Mapping[str, Any], path: Path) -> str:
+    """Who served what is recorded, and how to see that again."""
+    flags: list[str] = []
+    for name, value in given.items():
+        values = [f"{key}={text}" for key, text in value.items()] if isinstance(value, Mapping) else [value]
+        if name != "model" and value is not None:
+            flags += [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]
+    with_flags = f" with {shlex.join(flags)}" if flags else ""
+    return (
+        f"recorded by a server of {served.name} ({served.what}){with_flags}: give model and flags again to see that "
+        f"run; schedlab replay {ticks_path(path).name} plays it exactly"
+    )
 
 
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:

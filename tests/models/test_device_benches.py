@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from tests.torch_needed import torch  # isort: skip
 
 from experiments.bench.real import gpu, host
 from experiments.bench.real.beside import cases
-from experiments.bench.real.side import Load
+from experiments.bench.real.side import Load, Serve
 from experiments.bench.real.sides import ready
 from tests.models.lab import load
 from tests.models.tiny import saved
@@ -29,6 +31,27 @@ def test_loads_are_seeded_and_as_long_as_the_bar_says() -> None:
 def test_a_load_is_served_to_its_end(tmp_path: Path) -> None:
     """It asserts itself that every output came."""
     ready(load(saved("llama3", tmp_path)), Load(((1, 2, 3), (4,), (5, 6)), (4, 1, 6), at_a_time=2))()
+
+
+def test_a_side_ends_when_its_parent_is_killed() -> None:
+    """In the midst of a load that would never end. Its output is open for as long as a process has it."""
+    program = "from tests.models.test_device_benches import never; from experiments.bench.real import side;"
+    program += "side.Side(never, 1).serve(side.Load((), (), 1))"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == b"begun\n"
+        parent.kill()
+        assert parent.communicate(timeout=60)[0] == b""
+
+
+def never() -> Serve:
+    """What serves a load without an end."""
+
+    def serve(load: Load) -> None:
+        print("begun", flush=True)
+        while True:
+            pass
+
+    return serve
 
 
 def test_host_cost_is_measured_on_full_decode_steps(monkeypatch: pytest.MonkeyPatch) -> None:

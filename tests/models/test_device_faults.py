@@ -50,6 +50,18 @@ def test_a_prompt_whose_step_fails_ends_and_the_rows_beside_it_go_on(pair: Pair)
     assert_equals(theirs, [given[n] for n in kept], result)
 
 
+@pytest.mark.parametrize("error", [IndexError("index 7 is out of bounds"), ValueError("of no use"), MemoryError()])
+def test_an_error_of_any_type_ends_the_requests_of_its_step_only(pair: Pair, error: Exception) -> None:
+    theirs, ours = pair("llama3")
+    given = prompts(2)
+    device = FailingDevice(ours, config(max_num_seqs=1), 100, failing={1: error})
+    result = run(ours, [request(n, p, 12) for n, p in enumerate(given)], device=device, max_num_seqs=1)
+    assert result.reasons.pop(0) == ("error", f"{type(error).__name__}: {error}")
+    result.outputs = {0: result.outputs[1]}
+    device.logits = {(0, index): each for (number, index), each in device.logits.items() if number == 1}
+    assert_equals(theirs, given[1:], result)
+
+
 def test_nothing_succeeds_on_a_lost_device(pair: Pair) -> None:
     _, ours = pair("llama3")
     settings = config(max_num_seqs=1)

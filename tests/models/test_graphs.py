@@ -17,6 +17,7 @@ from tests.torch_needed import torch  # isort: skip
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from backends.cuda.graphs import CudaRecorder, padded_sizes
+from backends.cuda.operations import ReferenceOperations
 from tests.models.lab import WatchedDevice, config, load, request, run
 from tests.models.tiny import saved
 
@@ -43,6 +44,7 @@ class OperationRecorder:
 def test_replayed_steps_give_what_launched_ones_give(case: str, tmp_path: Path) -> None:
     """Six rows that end one after the other, with windows and caps in one of the models."""
     model = load(saved(case, tmp_path))
+    model.operations = ReferenceOperations()
     requests = [request(number, range(2 + number, 9 + 2 * number), 3 + 2 * number) for number in range(6)]
     recorder, settings = OperationRecorder(), config(max_num_seqs=6)
     recording = WatchedDevice(model, settings, 100, record=recorder)

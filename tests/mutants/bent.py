@@ -12,7 +12,7 @@ from schedlab.errors import UsageError
 from schedlab.fault_plan import CopyFailure, FaultPlan, Which
 from schedlab.memory.swap import GIB
 from schedlab.policies.priority import Priority
-from schedlab.testing import Session, Turn, World, constant
+from schedlab.testing import Session, Text, Turn, World, constant
 from schedlab.testing.strategies import pressed_worlds
 from schedlab.testing.world import Reset
 from tests.mutants.attack import Attack
@@ -112,7 +112,42 @@ def late(world: World, index: int) -> World:
     )
 
 
-BENDS: tuple[Bend, ...] = (urgent, crossing, unfused, sliding, late)
+def kin(world: World, index: int) -> World:
+    """Most say the same, so that much of what one holds others hold too; images are lost; who finds much may pass."""
+    rules = {
+        "max_num_seqs": 3 + index % 4,
+        "max_bypass": index % 3,
+        "admission": AdmissionRule.PROMPT,
+        "watermark_tokens": -1,
+        "overcommit_percent": 100,
+        "preemption": (PreemptionMode.HOST, PreemptionMode.DISK, PreemptionMode.RECOMPUTE)[index % 3],
+        "swap_host_gib": 9 * (index % 3 == 0),
+        "swap_disk_gib": 9 * (index % 3 == 1),
+        "swap_at_admission": False,
+        "window_blocks": 0,
+        "prefix_cache": True,
+        "cache_per_tenant": False,
+    }
+    size = world.config.block_size
+    sessions = [
+        session._replace(text=Text(number % 4 // 3, 1000, size, grows=len(session.turns) > 1))
+        for number, session in enumerate(world.sessions)
+    ]
+    lost = (CopyFailure(Which((), 0.5, index), (CopyKind.DEVICE_TO_HOST, CopyKind.HOST_TO_DISK)),)
+    block_bytes = GIB // 40
+    return replace(
+        world,
+        config=replace(world.config, **rules),
+        sessions=tuple(sessions),
+        cost=constant(STEP_NS),
+        block_bytes=block_bytes,
+        links=dict.fromkeys(CopyKind, (block_bytes * NS_PER_S // (STEP_NS * (1, 4)[index % 2]), 0)),
+        faults=FaultPlan(copy_failures=lost if index % 3 < 2 else ()),
+        resets=(),
+    )
+
+
+BENDS: tuple[Bend, ...] = (urgent, crossing, unfused, sliding, late, kin)
 
 
 def bent_attacks(count: int, seed: int) -> list[Attack]:

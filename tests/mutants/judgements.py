@@ -46,9 +46,12 @@ def commitments_stay_within_the_pool() -> None:
     config = SchedulerConfig(max_num_seqs=SEATS, admission=AdmissionRule.COMMIT, overcommit_percent=150)
     (one,) = sequences(4)
     for committed, needed, fits in ((9, 6, True), (9, 7, False), (0, 15, True), (0, 16, True)):
-        facts = {"committed_blocks": committed, "commitment": lambda _, n=needed: n, "total_blocks": 10}
-        found = Fifo(config).admit(view(config=config, **facts), one)
-        assert found is fits, f"{needed} blocks beside {committed}: {found}"
+        for size in (1, 1000):
+            more = 0 if fits else 1 - size
+            blocks = needed * size + more
+            facts = {"committed_blocks": committed * size, "total_blocks": 10 * size}
+            found = Fifo(config).admit(view(config=config, commitment=lambda _, n=blocks: n, **facts), one)
+            assert found is fits, f"{blocks} blocks beside {committed * size}: {found}"
 
 
 def the_immune_do_not_give_way() -> None:

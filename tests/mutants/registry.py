@@ -25,14 +25,18 @@ from tests.mutants import (
 )
 from tests.mutants.attack import Attack
 from tests.mutants.bent import bent_attacks
+from tests.mutants.failing import failing_attacks
 from tests.mutants.judgements import judgement_attacks
 from tests.mutants.made import made_attacks
 from tests.mutants.moments import moment_attacks
 from tests.mutants.mutant import Mutant
+from tests.mutants.named import named_attacks
 from tests.mutants.parts import part_attacks
+from tests.mutants.plans import plan_attacks
 from tests.mutants.pools import pool_attacks
 from tests.mutants.saved import saved_attacks
 from tests.mutants.scenarios import scenario_attacks
+from tests.mutants.sliding import sliding_attacks
 from tests.mutants.spills import spill_attacks
 from tests.mutants.turning import turning_attacks
 from tests.mutants.unit_tests import unit_attacks
@@ -71,6 +75,8 @@ def attacks() -> tuple[Attack, ...]:
         *part_attacks(),
         *judgement_attacks(),
         *pool_attacks(),
+        *plan_attacks(),
+        *named_attacks(),
         *spill_attacks(),
         *unit_attacks(),
         *worlds[:20],
@@ -78,6 +84,8 @@ def attacks() -> tuple[Attack, ...]:
         *worlds[20:40],
         *made_attacks(),
         *saved_attacks(),
+        *sliding_attacks(),
+        *failing_attacks(),
         *turning_attacks(),
         *pressed[:60],
         *bent_attacks(25, SEED + 1),

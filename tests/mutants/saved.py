@@ -1,17 +1,15 @@
-"""Attacks by worlds that were made for what is saved and comes back: states, images, snapshots; and for what fails."""
+"""Attacks by worlds that were made for what is saved and comes back: states, images, snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
 from schedlab.config import PreemptionMode, ResumeRule
 from schedlab.device import CopyKind
-from schedlab.events import RESET, CacheReset, Preempted, Restored, Resumed, StepDone, SwappedOut
-from schedlab.fault_plan import CopyFailure, FaultPlan, StepFailure, Which
+from schedlab.events import RESET, CacheReset, Preempted, Restored, Resumed, SwappedOut
+from schedlab.fault_plan import CopyFailure, FaultPlan, Which
 from schedlab.memory.swap import GIB
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.view import View
@@ -110,19 +108,6 @@ def who_returns_is_immune() -> None:
         assert observer.count, "somebody returns"
 
 
-def copies_fail(mode: PreemptionMode, kind: CopyKind) -> None:
-    """Each of the first copies on a link fails in turn."""
-    for number in (1, 2, 4):
-        attack_world(crowd(mode, FaultPlan(copy_failures=(CopyFailure(Which((number,)), (kind,)),))))
-
-
-def steps_fail() -> None:
-    """Mixed steps, chunks and runs fail, in a pool that is short of blocks."""
-    for first in range(1, 30, 4):
-        plan = FaultPlan(step_failures=(StepFailure(Which((first, first + 2, first + 17))),))
-        attack_world(crowd(PreemptionMode.RECOMPUTE, plan))
-
-
 def the_host_keeps_what_the_disk_refuses() -> None:
     """With room on both the host stands in; all bytes are counted once."""
     for number in (1, 2, 4):
@@ -177,58 +162,6 @@ def nothing_of_before_a_reset_comes_back() -> None:
     assert all(one.count > 2 for one in seen), f"{[one.count for one in seen]} start over"
 
 
-class Windows:
-    """Observer: no row has less on the device than its share, and the cost model is told what is on disk."""
-
-    def __init__(self, of: World, node: Node) -> None:
-        self._batch, self._share = node.core.batch, of.config.window_blocks
-        self.most = 0
-
-    def on_step_done(self, event: StepDone) -> None:
-        windows = [row.window for row in self._batch.rows if row.window]
-        far = sum(window.start for window in windows)
-        assert self._batch.far_blocks == far, f"{self._batch.far_blocks} blocks are far, the windows begin at {far}"
-        for row in self._batch.rows:
-            held = len(row.block_table)
-            assert not row.window or not row.window.start or held >= self._share, f"{row} keeps {held} blocks"
-        self.most = max(self.most, far)
-
-
-def windows_slide() -> None:
-    """Fast and slow disks, a small one, a share of one block, and copies that fail."""
-    sessions = (one(6, 60), one(10, 50), one(17, 40, 9), one(40, 9, 11))
-    failures = FaultPlan(copy_failures=(CopyFailure(Which((2, 5)), (CopyKind.HOST_TO_DISK,)),))
-    for faults, steps_per_block, gib, share in (
-        (FaultPlan(), 1, 9, 4),
-        (FaultPlan(), 7, 9, 4),
-        (FaultPlan(), 1, 1, 4),
-        (FaultPlan(), 1, 9, 1),
-        (failures, 1, 9, 4),
-    ):
-        of = world(Fifo, 40, *sessions, window_blocks=share, swap_disk_gib=gib)
-        _slide(replace(of, faults=faults), steps_per_block)
-
-
-def windows_slide_over_a_cache() -> None:
-    """Conversations, of which those go on that were never cut."""
-    turns = (Turn(9, 30), Turn(5, 30), Turn(3, 9))
-    sessions = (Session(at, turns, said(grows=True)) for at in (0, 2 * STEP_NS, 90 * STEP_NS))
-    _slide(world(Fifo, 40, *sessions, window_blocks=4, swap_disk_gib=9, prefix_cache=True), 1)
-
-
-def _slide(of: World, steps_per_block: int) -> None:
-    links = dict.fromkeys(CopyKind, (GIB // 16 * 1_000_000 // steps_per_block, 0))
-    of, seen = replace(of, block_bytes=GIB // 16, links=links), list[Windows]()
-    played(of, False, watch=partial(_watch_windows, of, seen))
-    attack_world(of)
-    assert seen[0].most > 4, "blocks leave the device"
-
-
-def _watch_windows(of: World, seen: list[Windows], node: Node) -> None:
-    seen.append(Windows(of, node))
-    node.core.bus.add(seen[-1])
-
-
 ATTACKS = (
     states_survive_swaps,
     states_are_saved_near_the_end_of_what_is_known,
@@ -237,18 +170,9 @@ ATTACKS = (
     the_host_keeps_what_the_disk_refuses,
     prompts_are_not_swapped,
     nothing_of_before_a_reset_comes_back,
-    windows_slide,
-    windows_slide_over_a_cache,
-    steps_fail,
 )
 
 
 def saved_attacks() -> list[Attack]:
     """All of them."""
-    return [*(Attack(f"made: {attack.__name__}", attack) for attack in ATTACKS), *_failing_copies()]
-
-
-def _failing_copies() -> Iterator[Attack]:
-    for mode in SWAPS:
-        for kind in CopyKind:
-            yield Attack(f"made: copies fail, {mode}, {kind}", partial(copies_fail, mode, kind))
+    return [Attack(f"made: {attack.__name__}", attack) for attack in ATTACKS]

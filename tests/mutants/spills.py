@@ -15,7 +15,9 @@ import pytest
 
 from schedlab.errors import SchedlabError, UsageError
 from schedlab.memory.spill import CorruptImage, ImageVanished, ShortWrite, SpillStore, SpillUnavailable, Tier, TierFull
+from schedlab.memory.spill.codec import ITEM_BYTES, decode, lay_out
 from schedlab.memory.spill.errors import SpillError
+from schedlab.memory.spill.image import TensorBytes
 from tests.mutants.attack import Attack
 from tests.unit.spill_helpers import bits, file_of, header, images_in, kv, meanwhile
 
@@ -123,6 +125,28 @@ def headers_survive_or_are_refused() -> None:
         refused(UsageError, lambda: store.put(Tier.HOST, replace(header(), sampler={"bias": {1: 2}}), kv()))
 
 
+def headers_say_what_can_be() -> None:
+    """The least and the most of each number, and one beyond."""
+    known = 6
+    for right in ({"num_computed": 0}, {"num_computed": known}, {"num_outputs": 0}, {"block_size": 1, "num_blocks": 0}):
+        assert header(tokens=known) and replace(header(tokens=known), **right)
+    for wrong in ({"num_computed": -1}, {"num_outputs": known + 1}, {"block_size": 0}, {"num_blocks": -1}):
+        refused(UsageError, partial(replace, header(tokens=known), **wrong))
+
+
+def tensors_are_aligned() -> None:
+    """The largest items first, then by name; each where its items may begin, however long the header is."""
+    types = {"a": "U8", "b": "F64", "c": "BF16", "d": "F32", "e": "U8", "f": "F64"}
+    for length in range(9):
+        tensors = {name: TensorBytes(dtype, (3,), bytes(3 * ITEM_BYTES[dtype])) for name, dtype in types.items()}
+        layout = lay_out(header("r" * length), tensors)
+        assert layout.size_bytes == len(layout.prefix) + sum(chunk.nbytes for chunk in layout.chunks)
+        assert [chunk.nbytes // 3 for chunk in layout.chunks] == [8, 8, 4, 2, 1, 1], "the largest items come first"
+        assert len(layout.prefix) % 8 == 0, f"the first tensor begins at byte {len(layout.prefix)}"
+        found, content = decode(memoryview(layout.prefix + b"".join(layout.chunks)))
+        assert found == header("r" * length) and bits(content) == bits(tensors)
+
+
 def a_directory_has_one_holder() -> None:
     """It is private and locked; a start removes images of the dead and nothing else, an end removes its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -164,6 +188,8 @@ ATTACKS = (
     damage_is_noticed,
     failed_writes_leave_nothing,
     headers_survive_or_are_refused,
+    headers_say_what_can_be,
+    tensors_are_aligned,
     a_directory_has_one_holder,
     an_image_moves_once_at_a_time,
 )

@@ -21,6 +21,7 @@ from schedlab.testing.hostile import Moody
 from schedlab.testing.run import CANCEL
 from schedlab.testing.strategies import hybrid_worlds, pressed_worlds, worlds
 from tests.mutants.attack import Attack, NotAlike, NotLive
+from tests.mutants.demands import demand
 from tests.mutants.doubts import doubt
 from tests.mutants.foresight import foresee
 from tests.mutants.recounts import recount
@@ -113,6 +114,7 @@ def _watch(observers: tuple[object, ...], watch: Callable[[Node], None] | None, 
         doubt(node.core)
         foresee(node.core)
         recount(node.core)
+        demand(node.core)
     for observer in (Watcher(node), *observers):
         node.core.bus.add(observer)
     if watch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,21 @@ def test_a_fault_of_this_project_is_not_put_on_a_policy(tmp_path: Path, monkeypa
     with pytest.raises(UsageError, match="Crash"):
         (tmp_path / "other.py").write_text(RAISES)
         lab.replay(trace, policy=f"{tmp_path / 'other.py'}:Crash")
+
+
+@pytest.mark.parametrize("place", ["own_policy.py:Crash", "own_policy_module:Crash"])
+def test_a_run_is_not_repeated_with_an_edited_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / (place.partition(":")[0].removesuffix(".py") + ".py")
+    file.write_text(RAISES.replace("nothing", "arrival_ns"))
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    trace = small_trace(tmp_path / "t.csv", 3)
+    assert schedlab(monkeypatch, capsys, "replay", trace, "--policy", place, "--out", "a").code == 0
+    assert schedlab(monkeypatch, capsys, "replay", "a/config.json", "--out", "b").code == 0
+    file.write_text(RAISES.replace("nothing", "max_tokens"))
+    ended = schedlab(monkeypatch, capsys, "replay", "a/config.json", "--out", "c")
+    assert ended.code == 2 and f"the file of policy {place} has changed since" in ended.err
+    assert before in ended.err and hashlib.sha256(file.read_bytes()).hexdigest() in ended.err
+    assert f"start a new replay with --policy {place}" in ended.err and not (tmp_path / "c").exists()

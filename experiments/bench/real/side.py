@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from time import perf_counter, process_time
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -64,6 +66,7 @@ class Side:
 
 
 def _work(loads: Connection, prepare: Callable[[], Serve], num_threads: int) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
     torch.set_num_threads(num_threads)
@@ -73,3 +76,11 @@ def _work(loads: Connection, prepare: Callable[[], Serve], num_threads: int) -> 
         wall_s, cpu_s = perf_counter(), process_time()
         serve(load)
         loads.send((perf_counter() - wall_s, process_time() - cpu_s))
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its sides."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
