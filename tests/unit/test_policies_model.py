@@ -89,7 +89,11 @@ def test_who_gives_way_is_the_first_in_the_rules_line_that_is_not_immune(
     assert found is line(rule, candidates)[0].sequence
 
 
-@given(owners=owned(least=1, most=1), mode=st.sampled_from(PreemptionMode), state=st.sampled_from(State))
+@given(
+    owners=owned(least=1, most=1),
+    mode=st.sampled_from((*PreemptionMode, *[PreemptionMode.CHEAPEST] * 6)),
+    state=st.sampled_from((*State, *[State.ACTIVE] * 20)),
+)
 @drawing
 def test_how_a_victim_gives_up_its_blocks(owners: list[Owner], mode: PreemptionMode, state: State) -> None:
     config = SchedulerConfig(preemption=mode, **MODES[mode])
@@ -100,16 +104,24 @@ def test_how_a_victim_gives_up_its_blocks(owners: list[Owner], mode: PreemptionM
 
 @given(
     made=views(),
-    mode=st.sampled_from(PreemptionMode),
+    mode=st.sampled_from((*PreemptionMode, *[PreemptionMode.CHEAPEST] * 3)),
     at_admission=st.sampled_from((True, True, True, False)),
+    short=st.tuples(st.integers(0, 3), st.integers(-1, 1), st.integers(-1, 1)),
     rule=st.sampled_from(VictimRule),
     watermark=st.integers(0, 2),
     immunity=st.sampled_from((0, 8)),
 )
 @drawing
 def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
-    made: MadeView, mode: PreemptionMode, at_admission: bool, rule: VictimRule, watermark: int, immunity: int
+    made: MadeView,
+    mode: PreemptionMode,
+    at_admission: bool,
+    short: tuple[int, int, int],
+    rule: VictimRule,
+    watermark: int,
+    immunity: int,
 ) -> None:
+    """About as many blocks are missing as some of them hold, and about as many have room elsewhere."""
     at_admission = at_admission and mode is not PreemptionMode.RECOMPUTE
     config = SchedulerConfig(
         preemption=mode,
@@ -126,6 +138,9 @@ def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
         and not is_immune(one)
         and way_of(mode, one) is not PreemptionMode.RECOMPUTE
     ]
+    held = sum(one.room_blocks for one in line(rule, able)[: short[0]])
+    made.needed_blocks = max(0, made.free_blocks - made.reserved_blocks - watermark + held + short[1])
+    made.swap_room_blocks = max(0, held + short[2])
     missing, expected = made.needed_blocks + watermark + made.reserved_blocks - made.free_blocks, list[Owner]()
     if at_admission and made.free_seats and not made.num_parked:
         for count in range(len(able) + 1):
@@ -148,10 +163,17 @@ def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
     watermark=st.integers(0, 3),
     away=st.sampled_from((0, 0, 1)),
     newcomer=st.integers(-1, 3),
+    short=st.tuples(st.integers(0, 4), st.integers(-1, 4), st.sampled_from((1, 40))),
 )
 @drawing
 def test_who_is_evicted_for_an_important_one_is_as_few_as_are_enough_or_nobody(
-    made: MadeView, admission: AdmissionRule, percent: int, watermark: int, away: int, newcomer: int
+    made: MadeView,
+    admission: AdmissionRule,
+    percent: int,
+    watermark: int,
+    away: int,
+    newcomer: int,
+    short: tuple[int, int, int],
 ) -> None:
     """The least important and of those the latest first; those on their way back own seats and are no victims."""
     seats = len(made.owned) + away + made.free_seats or 1
@@ -160,6 +182,11 @@ def test_who_is_evicted_for_an_important_one_is_as_few_as_are_enough_or_nobody(
     config = SchedulerConfig(max_num_seqs=seats, admission=admission, **rules)
     request = replace(waiting(99).request, priority=newcomer)
     lesser = [one for one in line(VictimRule.LEAST_PRIORITY, made.owned) if one.sequence.request.priority > newcomer]
+    made.needed_blocks = made.free_blocks - made.reserved_blocks - watermark + short[1]
+    made.needed_blocks = max(0, made.needed_blocks + sum(one.room_blocks for one in lesser[: short[0]]))
+    made.total_blocks *= short[2]
+    made.needed_commitment = made.total_blocks * percent // 100 - made.committed_blocks + short[1]
+    made.needed_commitment = max(1, made.needed_commitment + sum(one.held_commitment for one in lesser[: short[0]]))
     expected: list[Owner] = []
     for count in range(len(lesser) + 1):
         leaving = lesser[:count]

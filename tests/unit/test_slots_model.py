@@ -71,8 +71,9 @@ class Slots:
             self.table.close(self.users.pop(slot))
 
     def compact(self, data: st.DataObject) -> None:
-        rows = data.draw(st.permutations(sorted(self.owners)))[: data.draw(st.integers(0, len(self.owners)))]
-        survivors, count = [self.owners[slot] for slot in rows], data.draw(st.integers(0, self.num_slots))
+        rows = data.draw(st.permutations(sorted(self.owners)))
+        survivors = [self.owners[slot] for slot in rows[: data.draw(st.sampled_from((1, 2, None, None)))]]
+        count = data.draw(st.sampled_from((len(survivors), len(survivors) + 1, self.num_slots // 2)))
         moves = self.table.moves(survivors, count)
         for sequence in survivors:
             source = sequence.slot
@@ -97,8 +98,10 @@ class Slots:
 @given(st.data())
 @settings(max_examples=70, derandomize=True, deadline=None, database=None)
 def test_slots_are_given_as_the_model_gives_them(data: st.DataObject) -> None:
-    slots = Slots(data.draw(st.integers(0, 7)))
-    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=5, max_size=40)):
+    slots = Slots(data.draw(st.integers(0, 9)))
+    for _ in range(data.draw(st.integers(0, slots.num_slots))):
+        slots.claim()
+    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=10, max_size=50)):
         if move == "claim":
             slots.claim()
         elif move == "release":
