@@ -66,9 +66,12 @@ def test_modules_are_found_in_the_current_folder_and_packages_too(
         monkeypatch.undo()
 
 
-def test_the_current_folder_is_looked_at_first(folder: Path) -> None:
-    written(folder / "this.py", CODE.format(text="mine"))
-    assert load("this:First").text == "mine"
+def test_the_current_folder_is_looked_at_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(folder / "schedlab_own_j.py", CODE.format(text="mine"))
+    written(folder / "elsewhere" / "schedlab_own_j.py", CODE.format(text="another's"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [str(folder / "elsewhere"), *sys.path])
+        assert load("schedlab_own_j:First").text == "mine"
 
 
 def test_files_are_found_by_their_path_each_for_itself(folder: Path) -> None:

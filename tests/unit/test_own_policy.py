@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 import schedlab as lab
+from schedlab.config import SchedulerConfig
 from schedlab.errors import UsageError
 from schedlab.policies.fifo import Fifo
+from schedlab.policies.registry import policy_for
+from schedlab.policies.source import policy_sha256
 from tests.unit.replay_helpers import schedlab, small_trace
 
 RAISES = """
@@ -105,3 +108,12 @@ def test_a_run_is_not_repeated_with_an_edited_policy(
     assert ended.code == 2 and f"the file of policy {place} has changed since" in ended.err
     assert before in ended.err and hashlib.sha256(file.read_bytes()).hexdigest() in ended.err
     assert f"start a new replay with --policy {place}" in ended.err and not (tmp_path / "c").exists()
+
+
+def test_a_policy_whose_file_is_gone_has_no_digest(tmp_path: Path) -> None:
+    place = tmp_path / "mine.py"
+    place.write_text("from schedlab.policies.fifo import Fifo\n\n\nclass Mine(Fifo):\n    pass\n")
+    policy = policy_for(SchedulerConfig(), f"{place}:Mine", {})
+    assert policy_sha256(f"{place}:Mine", policy) == hashlib.sha256(place.read_bytes()).hexdigest()
+    place.unlink()
+    assert policy_sha256(f"{place}:Mine", policy) is None
