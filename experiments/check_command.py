@@ -24,7 +24,7 @@ from schedlab.policies.registry import find_policy
 from schedlab.testing.actions import Script, Stage, play
 from schedlab.testing.coverage import DECISIONS, MOVES
 from schedlab.testing.judged import judged
-from schedlab.testing.script_file import dumps, read
+from schedlab.testing.script_file import dumps, is_script, read
 from schedlab.testing.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def check_on_terminal(name: str, examples: int | None, time: str | None, seed: i
     time_s = duration_ns("--time", time) / NS_PER_S if time is not None else None
     if time_s is not None and time_s <= 0:
         raise UsageError(f"--time is {time}; give a time above 0")
+    if is_script(Path(name)):
+        raise UsageError(f"{name} shows how a law breaks: schedlab replay {name} --check; check takes a policy")
     policy = find_policy(name)
     path = out or Path(f"FAIL-{_plain(policy.name)}.json")
     _need_place(path)
@@ -160,7 +162,12 @@ def _print_failure(console: Console, name: str, report: Report, path: Path) -> N
         console.print(f"not saved: {unsaved}. What belongs there is in the test below\n", markup=False)
     else:
         console.print(f"saved as {path}; see it tick by tick: schedlab replay {path} --check\n", markup=False)
-    console.print("a regression test:\n", markup=False)
+    file = f"test_{_plain(find_policy(name).name)}.py"
+    console.print(
+        f"a regression test: save it as {file} in this folder, and run here (pytest comes with make .venv/dev): "
+        f".venv/bin/python -m pytest {file}\n",
+        markup=False,
+    )
     console.print(_test_of(name, law, text), markup=False)
 
 

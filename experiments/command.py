@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.checks import Check
 from experiments.config import check_repeats, is_config, read_config
-from experiments.options import DEFAULT_TRACE, options_from
+from experiments.options import DEFAULT_TRACE, STDIN, options_from
 from experiments.out_dir import CONFIG, OutDir
 from experiments.replay import RunOptions, run
 from experiments.result import ReplayResult
@@ -94,8 +94,13 @@ def _setup(given: Mapping[str, Any]) -> Setup:
         flag = f"--{others[0].replace('_', '-')}"
         raise UsageError(f"{path} repeats a run as it was; leave out {flag}, or name the trace itself")
     options, recorded = read_config(path)
-    setup = prepare(options)
-    check_repeats(path, recorded, setup.document)
+    try:
+        setup = prepare(options)
+        check_repeats(path, recorded, setup.document)
+    except UsageError as error:
+        if options.trace == STDIN:
+            raise UsageError(f"{path}: this run read standard input; pipe the same trace in ({error})") from None
+        raise
     return setup
 
 

@@ -56,7 +56,7 @@ def read_config(path: Path) -> tuple[ReplayOptions, dict[str, Any]]:
 
 
 def check_repeats(path: Path, recorded: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to repeat a run whose trace, model or settings are no longer what they were.
+    """Refuse to repeat a run whose trace, policy, model or settings are no longer what they were.
 
     Another version of this project is no reason; its results say so.
 
@@ -69,6 +69,12 @@ def check_repeats(path: Path, recorded: Mapping[str, Any], now: Mapping[str, Any
         raise UsageError(
             f"{path}: the trace {source} has changed since: its sha256 is {after['trace.sha256']}, it was "
             f"{before.get('trace.sha256')}; bring back that file, or start a new replay"
+        )
+    if before.get("policy.sha256") != after.get("policy.sha256"):
+        policy = after["options.policy"]
+        raise UsageError(
+            f"{path}: the file of policy {policy} has changed since: its sha256 is {after.get('policy.sha256')}, it "
+            f"was {before.get('policy.sha256')}; bring back that file, or start a new replay with --policy {policy}"
         )
     for name in dict.fromkeys([*before, *after]):
         if name != VERSION_KEY and before.get(name) != after.get(name):

@@ -19,7 +19,7 @@ def refuse_idle_faults(plan: FaultPlan, scheduler: SchedulerConfig, num_rows: in
         UsageError: the message names the table by its place among those of its kind.
     """
     for table, fault in _idle_faults(plan, scheduler, num_rows):
-        raise UsageError(f"faults: {table}: {fault}; leave it out")
+        raise UsageError(f"faults: {table}: {fault}")
 
 
 def links_of(scheduler: SchedulerConfig) -> tuple[CopyKind, ...]:
@@ -38,7 +38,12 @@ def _idle_faults(plan: FaultPlan, scheduler: SchedulerConfig, num_rows: int) -> 
     tables += [(f"disk_full {number}", (CopyKind.HOST_TO_DISK,)) for number, _ in enumerate(plan.disk_full, 1)]
     for table, kinds in tables:
         if not any(kind in used for kind in kinds):
-            yield table, f"with {with_what} nothing is ever copied over {', '.join(kinds)}"
+            tier = "host" if any(kind in _HOST for kind in kinds) else "disk"
+            remedy = f"run with --set preemption={tier} --set swap_{tier}_gib=N, or leave it out"
+            yield table, f"with {with_what} nothing is ever copied over {', '.join(kinds)}; {remedy}"
     for number, departure in enumerate(plan.departures, 1):
         if departure.request_id is not None and departure.request_id >= num_rows:
-            yield f"departure {number}", f"there is no request {departure.request_id}, the last is {num_rows - 1}"
+            yield (
+                f"departure {number}",
+                f"there is no request {departure.request_id}, the last is {num_rows - 1}; leave it out",
+            )

@@ -17,6 +17,8 @@ _HERE = {
     "scheduling-policy": "--policy NAME",
     "schedule-policy": "--policy NAME",
     "tensor-parallel-size": "--tp N",
+    "gpu": "--hardware NAME",
+    "num-gpus": "--tp N",
     "swap-space": "--set preemption=host --set swap_host_gib=N",
     "kv-offloading-size": "--set preemption=host --set swap_host_gib=N",
     "model": "the model as an argument without a flag",

@@ -14,22 +14,22 @@ from schedlab.device import CopyKind
 from schedlab.policies.priority import Priority
 from traces.words import counted
 
+MANY = 0.01
 PARTIAL = "partial: the run was interrupted; only what had happened until then is counted"
 
 
 def notes_of(setup: Setup, summary: Mapping[str, Any]) -> list[str]:
-    """What a reader must know before the numbers, most important first."""
+    """What a reader must know before the numbers, most important first: of this run, then of every run."""
     return list(_sentences(setup, summary))
 
 
 def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["partial"]:
         yield PARTIAL
-    if warning := none_served(summary):
+    if warning := none_served(summary) or _many_refused(summary["requests"]):
         yield warning
     yield from _about_faults(setup, summary)
     yield from _about_the_trace(setup, summary["trace_rows"])
-    yield from _about_the_times(setup)
     if setup.options.rate_scale != 1:
         yield f"arrivals are {setup.options.rate_scale:g} times as dense as the trace's (--rate-scale)"
     yield setup.limit.sentence()
@@ -47,6 +47,15 @@ def _sentences(setup: Setup, summary: Mapping[str, Any]) -> Iterator[str]:
         outputs, tokens = counted(cut["requests"], "output was", "outputs were"), counted(cut["tokens"], "token")
         yield f"{outputs} cut by a limit; {tokens} of the trace did not come"
     yield from _about_losses(summary)
+    yield from _about_the_times(setup)
+
+
+def _many_refused(counts: Mapping[str, int]) -> str:
+    """That the figures leave out a share of the requests that bears on them; else empty."""
+    refused, arrived = counts["refused"], counts["arrived"]
+    if refused <= arrived * MANY:
+        return ""
+    return f"{refused:,} of {arrived:,} requests were refused; latencies are of the others"
 
 
 def _about_the_trace(setup: Setup, rows: Mapping[str, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from schedlab.memory.reserve import DEFAULT_UTILISATION_PERCENT
 from schedlab.policies.presets import DEFAULT_PRESET
 
 AUTO, ORACLE = "auto", "oracle"
-DEFAULT_TRACE = "azure-conv-like"
+DEFAULT_TRACE, STDIN = "azure-conv-like", "-"
 
 
 @dataclass(frozen=True, slots=True)

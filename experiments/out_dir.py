@@ -12,6 +12,7 @@ from typing import Any
 from experiments.config import dump, is_config
 from experiments.result import ReplayResult
 from schedlab.errors import UsageError
+from schedlab.policies.presets import find_preset
 
 CONFIG, EVENTS = "config.json", "events.jsonl"
 FILES = (
@@ -60,8 +61,13 @@ class OutDir:
 
     @classmethod
     def fresh(cls, config: dict[str, Any], parent: Path = Path("runs")) -> OutDir:
-        """A new folder `runs/<trace>-<model>-<hardware>-<preset>`, with a number behind it where that exists."""
-        names = (config["trace"]["name"], config["model"]["name"], config["hardware"]["name"], config["preset"])
+        """A new folder `runs/<trace>-<model>-<hardware>-<preset>`, with a number behind it where that exists.
+
+        A policy that is not the preset's own stands behind the preset.
+        """
+        names = [config["trace"]["name"], config["model"]["name"], config["hardware"]["name"], config["preset"]]
+        if config["policy"]["name"] != find_preset(config["preset"]).policy:
+            names.append(config["policy"]["name"])
         base = "-".join(_plain(name) for name in names)
         _make(parent)
         number = 1

@@ -26,6 +26,7 @@ from schedlab.fault_plan import FaultPlan
 from schedlab.memory.reserve import MemoryPlan
 from schedlab.policies.base import Policy
 from schedlab.policies.presets import Preset, find_preset
+from schedlab.policies.source import policy_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def prepare(options: ReplayOptions) -> Setup:
         "hardware": asdict(hardware),
         "tp": options.tp,
         **_preset_facts(find_preset(options.preset)),
-        "policy": {"name": policy.name, "parameters": parameters},
+        "policy": _policy_facts(options, policy, parameters),
         "scheduler": {**asdict(scheduler), "num_blocks": num_blocks},
         "memory": {**asdict(memory), "utilisation_percent": options.utilisation_percent},
         "cost": _cost_facts(cost),
@@ -127,6 +128,12 @@ def pool_blocks(options: ReplayOptions, memory: MemoryPlan) -> int:
             f"{memory.block_bytes} bytes; give at most that, or use more GPUs (--tp)"
         )
     return options.num_blocks
+
+
+def _policy_facts(options: ReplayOptions, policy: Policy, parameters: dict[str, Any]) -> dict[str, Any]:
+    digest = policy_sha256(options.policy or policy.name, policy)
+    facts = {"name": policy.name, "parameters": parameters}
+    return facts if digest is None else {**facts, "sha256": digest}
 
 
 def _preset_facts(preset: Preset) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -48,7 +50,7 @@ Show = Callable[[Progress], None]
 
 
 class StopSignal:
-    """While entered, the first Ctrl-C or SIGTERM only sets `is_set`; a second one interrupts at once."""
+    """While entered, the first Ctrl-C or SIGTERM only sets `is_set`, and says so; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -68,6 +70,9 @@ class StopSignal:
         if self.is_set:
             raise KeyboardInterrupt
         self.is_set = True
+        # Not through sys.stderr: the signal may have come while it was being written to.
+        with suppress(OSError):
+            os.write(2, b"\nreplay: ending after this step; once more to end at once\n")
 
 
 class Watch:

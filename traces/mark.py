@@ -2,7 +2,7 @@
 
 A JSON object, in a CSV file behind `# `. Its first field says what the trace is and holds the notes of its reading:
 `schedlab_modelled` was drawn, `schedlab_converted` comes from a recording. `source` (name, sha256) and `steps` (the
-transforms since) follow; a model that was only drawn has neither.
+transforms since) follow; a model that was only drawn and what a server recorded itself have neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARK = re.compile(rf'(?:{COMMENT}\s*)?(\{{\s*"(?:{MODELLED}|{CONVERTED})".*)', 
 
 @dataclass(frozen=True)
 class Mark:
-    """What the line says; `lineage` is None for a model that was only drawn."""
+    """What the line says; `lineage` is None where the file itself is the source."""
 
     is_model: bool
     notes: tuple[str, ...]
@@ -64,3 +64,8 @@ def mark_of(trace: Trace) -> str:
         document["source"] = {"name": lineage.name, "sha256": lineage.sha256}
         document["steps"] = lineage.steps
     return json.dumps(document, ensure_ascii=False).encode(errors="replace").decode()
+
+
+def recorded_mark(about: str) -> str:
+    """The line for a server's own recording, as JSON."""
+    return json.dumps({CONVERTED: [about]}, ensure_ascii=False).encode(errors="replace").decode()

@@ -25,6 +25,19 @@ _FIELD_OF |= {field.replace("_", ""): field for field in REQUIRED}
 PLAINEST = f"schedlab's own plainest table has the columns {','.join(REQUIRED)}"
 
 
+_OTHER_FILES = {
+    "schedlab_incident": "a server's run tick by tick: schedlab replay {} plays it again; its trace is the file beside "
+    "it without .ticks in the name",
+    "schedlab_check": "an example that broke a law: schedlab replay {} --check shows it",
+    "schedlab_replay": "the config.json of a replay: schedlab replay {} repeats it",
+}
+
+
+def other_file(names: Iterable[str], file: str) -> str:
+    """What another file of this project is, told by the fields in its first line; empty for any other."""
+    return next((what.format(file) for name, what in _OTHER_FILES.items() if name in names), "")
+
+
 def advice(names: Iterable[str]) -> str:
     """The columns looked for; where at least two of `names` come near them, what to rename and what is missing."""
     found: dict[str, str] = {}

@@ -48,8 +48,11 @@ def _open_file(source: Source, options: ReadOptions) -> Trace:
 
 def _format_of(source: Source, head: Head) -> Format:
     from traces.formats import FORMATS
-    from traces.near import advice
+    from traces.near import advice, other_file
 
+    # Before the formats: what these files hold of requests has the fields of a trace.
+    if other := other_file(head.names, source.name):
+        raise UsageError(f"{source.name}: is no trace but {other}")
     for kind in FORMATS:
         if kind.matches(head):
             return kind

@@ -32,8 +32,9 @@ class Source:
     @classmethod
     def from_stdin(cls) -> Source:
         """Standard input, copied once so that it can be read twice."""
-        if sys.stdin is None:
-            raise UsageError("stdin: standard input is closed; pipe a trace into it, or name a file")
+        if sys.stdin is None or sys.stdin.isatty():
+            state = "closed" if sys.stdin is None else "a terminal"
+            raise UsageError(f"stdin: standard input is {state}; pipe a trace into it, or name a file")
         spool = tempfile.NamedTemporaryFile(prefix="schedlab-stdin-")  # noqa: SIM115 - lives as long as the source
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()

@@ -1,6 +1,7 @@
 """The file of a recorded run: JSON lines, each what the scheduler was told at one point.
 
-The first line says who decided: `policy`, its `settings`, the `scheduler`'s configuration, the device's `facts`. Then
+The first line says who decided: `policy`, the SHA-256 of its file (null: this project's own), its `settings`, the
+`scheduler`'s configuration, the device's `facts`. Then
 
 - `tick`: the time of a tick, its `inbox`, and `log`, the CRC-32 of the decision log so far;
 - `receive`: the time at which more of that tick's `inbox` was taken in;

@@ -16,6 +16,7 @@ from schedlab.core.scheduler import Scheduler
 from schedlab.device import Device, StepResult
 from schedlab.inbox import Delivery, Inbox
 from schedlab.pace import quanta_to_ns
+from schedlab.policies.source import policy_sha256
 from schedlab.request import FinishReason
 
 _SUFFIX = ".ticks.jsonl"
@@ -25,6 +26,11 @@ Tell = Callable[[dict[str, Any]], None]
 def ticks_path(trace: Path) -> Path:
     """Where the ticks are that belong to a recorded trace."""
     return trace.with_name(trace.name.removesuffix(".jsonl") + _SUFFIX)
+
+
+def trace_path(ticks: Path) -> Path:
+    """The recorded trace that such ticks belong to."""
+    return ticks.with_name(ticks.name.removesuffix(_SUFFIX) + ".jsonl")
 
 
 def line_of(told: dict[str, Any]) -> bytes:
@@ -52,6 +58,7 @@ class RecordedScheduler(Scheduler):
                 FORMAT: 1,
                 VERSION_KEY: schedlab_version(),
                 "policy": policy_name,
+                "policy_sha256": policy_sha256(policy_name, like.policy),
                 "settings": dict(settings),
                 "scheduler": asdict(like.config),
                 "facts": asdict(like.device.facts),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from experiments.event_log import DecisionSum
 from experiments.incident.form import FORMAT, delivery_of
+from experiments.incident.recorder import trace_path
 from experiments.incident.told_device import Parted, ToldDevice
 from experiments.parity.counts import Counts
 from experiments.watch import SECONDS_BETWEEN_SHOWS, Progress, Show
@@ -21,7 +22,9 @@ from schedlab.device import DeviceFacts, StepResult
 from schedlab.driver import Idle, Settle, Wait, drive
 from schedlab.errors import DeviceFault, UsageError
 from schedlab.pace import ArithmeticPace, ns_to_quanta
+from schedlab.policies.base import Policy
 from schedlab.policies.registry import policy_for
+from schedlab.policies.source import policy_sha256
 from schedlab.testing.laws import SAME_INPUT
 
 _HEAD_CHARS = 64
@@ -76,6 +79,7 @@ class Incident:
             config = SchedulerConfig(**{name: hints[name](value) for name, value in header["scheduler"].items()})
             self._device = ToldDevice(DeviceFacts(**header["facts"]))
             policy = policy_for(config, header["policy"], header["settings"])
+            _refuse_changed(path, header["policy"], policy, header.get("policy_sha256"))
         except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{path}: its first line is damaged ({error})") from None
         self.total_ticks = _num_ticks(path)
@@ -157,6 +161,16 @@ class Incident:
     def _check(self, crc: int) -> None:
         if self._sum.crc != crc:
             raise Parted("the decisions since the tick before are not those of the recorded run")
+
+
+def _refuse_changed(path: Path, name: str, policy: Policy, recorded: str | None) -> None:
+    now = policy_sha256(name, policy)
+    if now != recorded:
+        raise UsageError(
+            f"{path}: the file of policy {name} has changed since the recording: its sha256 is {now}, it was "
+            f"{recorded}; bring back that file, or see the new policy on this traffic: "
+            f"schedlab replay {trace_path(path)} --policy {name}"
+        )
 
 
 def _points(path: Path) -> Iterator[Point]:

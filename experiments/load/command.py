@@ -52,7 +52,10 @@ def bench(
     """
     if max_concurrency is not None and max_concurrency < 1:
         raise UsageError(f"--max-concurrency is {max_concurrency}; give at least 1")
-    options, target = options_from(given), Target.of(url, api_key)
+    options = options_from(given)
+    if "://" in options.trace and "://" not in url:
+        raise UsageError(f"{options.trace} is a server and {url} none; name the server first, then the trace")
+    target = Target.of(url, api_key)
     workload = open_workload(options)
     name = asyncio.run(_model(target, model))
     folder = None if out is None else new_folder(out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +16,7 @@ from experiments.extras import need
 from experiments.incident.recorder import RecordedScheduler, line_of, ticks_path
 from experiments.options import options_from
 from experiments.serve.lines_file import LinesFile
+from experiments.serve.model_path import refuse_no_model
 from experiments.serve.recorder import Recorder
 from experiments.serve.served import Served
 from schedlab.errors import UsageError
@@ -103,7 +106,7 @@ def serve(given: Mapping[str, Any], options: ServeOptions) -> bool:
 
 def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: ExitStack) -> Served:
     """The same with a scheduler that tells of all that it is told; `records` closes the files."""
-    recorder = Recorder(path, served.core.config.block_size)
+    recorder = Recorder(path, served.core.config.block_size, _about(served, given, path))
     records.callback(recorder.close)
     ticks: LinesFile[dict[str, Any]] = LinesFile(ticks_path(path), line_of)
     records.callback(ticks.close)
@@ -114,6 +117,20 @@ def _recorded(served: Served, given: Mapping[str, Any], path: Path, records: Exi
     return replace(served, core=core)
 
 
+def _about(served: Served, given: Mapping[str, Any], path: Path) -> str:
+    """Who served what is recorded, and how to see that again."""
+    flags: list[str] = []
+    for name, value in given.items():
+        values = [f"{key}={text}" for key, text in value.items()] if isinstance(value, Mapping) else [value]
+        if name != "model" and value is not None:
+            flags += [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]
+    with_flags = f" with {shlex.join(flags)}" if flags else ""
+    return (
+        f"recorded by a server of {served.name} ({served.what}){with_flags}: give model and flags again to see that "
+        f"run; schedlab replay {ticks_path(path).name} plays it exactly"
+    )
+
+
 def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
     if options.device == "sim":
         _refuse(options.model_files(), "it is about the files of a real model, and --device sim has none")
@@ -121,12 +138,16 @@ def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
 
         return simulated(options_from(given))
     _refuse({name: given.get(name) for name in _OF_SIM}, "it shapes a modelled GPU: use --device sim")
+    model = given.get("model")
+    if model is not None:
+        refuse_no_model(model, with_weights=options.load_format != "dummy")
     need("a real model", _NEEDED_BY_MODELS, "or use --device sim")
     from experiments.serve.real import real
 
+    print(f"schedlab: loading {model or 'the demo model'}", file=sys.stderr, flush=True)
     shared = {name: value for name, value in given.items() if name != "model"}
     files = {name: value or "auto" for name, value in options.model_files().items()}
-    return real(options_from(shared), given.get("model"), options.device, **files)
+    return real(options_from(shared), model, options.device, **files)
 
 
 def _refuse(flags: Mapping[str, Any], why: str) -> None:

@@ -27,14 +27,15 @@ class LinesFile(Generic[_Item]):
         error: why nothing more is written; empty while all is well.
     """
 
-    def __init__(self, path: Path, line_of: Callable[[_Item], bytes]) -> None:
-        """Create the file.
+    def __init__(self, path: Path, line_of: Callable[[_Item], bytes], head: bytes = b"") -> None:
+        """Create the file, with `head` as its beginning.
 
         Raises UsageError for one that exists, or a place that cannot be written.
         """
         try:
             # Unbuffered: what is in the file are whole lines, however the process ends.
             self._file = path.open("xb", buffering=0)
+            self._file.write(head)
         except FileExistsError:
             raise UsageError(f"--record {path}: exists already; give another name") from None
         except OSError as error:

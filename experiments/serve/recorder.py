@@ -11,6 +11,7 @@ from schedlab.errors import UsageError
 from schedlab.events import Arrived, Finished
 from schedlab.request import Request
 from schedlab.sequence import Sequence
+from traces.mark import recorded_mark
 from traces.record import TraceRecord
 from traces.writers import write_rows
 
@@ -25,14 +26,17 @@ class Recorder:
     What clients asked for is kept: the prompt's length and the hashes of its blocks, never its text.
     """
 
-    def __init__(self, path: Path, block_size: int) -> None:
-        """Raises UsageError for another ending than .jsonl, a file that exists, or a place that cannot be written."""
+    def __init__(self, path: Path, block_size: int, about: str) -> None:
+        """`about` says of whom the traffic is, to whoever reads the trace.
+
+        Raises UsageError for another ending than .jsonl, a file that exists, or a place that cannot be written.
+        """
         if path.suffix != ".jsonl":
             raise UsageError(f"--record {path}: the name of the trace must end in .jsonl")
         self._block_size = block_size
         self._first_ns: int | None = None
         self._open: OrderedDict[int, _Ended | None] = OrderedDict()
-        self._file: LinesFile[_Ended] = LinesFile(path, self._line)
+        self._file: LinesFile[_Ended] = LinesFile(path, self._line, f"{recorded_mark(about)}\n".encode())
 
     def on_arrived(self, event: Arrived) -> None:
         if self._file.error:

@@ -15,15 +15,23 @@ from schedlab.errors import UsageError
 def load(place: str) -> Any:
     """What a module or a file calls by that name. Modules are looked for in the current folder too.
 
+    A file without a name is refused as one whose name is missing: it may have several classes.
+
     Raises:
         UsageError: there is no such file, module or name. Errors of the code itself come out as they are.
     """
-    where, _, name = place.rpartition(":")
+    where, _, name = (place, "", "") if place.endswith(".py") else place.rpartition(":")
     module = _from_file(Path(where)) if where.endswith(".py") else _from_module(where)
     if not hasattr(module, name):
-        known = ", ".join(key for key, value in vars(module).items() if isinstance(value, type))
-        raise UsageError(f"{where} has no {name!r}; its classes: {known or 'none'}")
+        raise UsageError(f"{where} {f'has no {name!r}' if name else 'names no class'}; its classes: {_own(module)}")
     return getattr(module, name)
+
+
+def _own(module: ModuleType) -> str:
+    """The classes of a module or its package, without those that it imports from elsewhere."""
+    package = module.__name__.partition(".")[0]
+    classes = ((key, value) for key, value in vars(module).items() if isinstance(value, type))
+    return ", ".join(key for key, value in classes if value.__module__.partition(".")[0] == package) or "none"
 
 
 def _from_file(path: Path) -> ModuleType:

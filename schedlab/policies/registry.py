@@ -31,7 +31,7 @@ def find_policy(name: str) -> type[Policy]:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if ":" in name:
+    if ":" in name or name.endswith(".py"):
         return _policy(name, name, lambda: load(name))
     installed = {point.name: point for point in entry_points(group=GROUP)}
     if name not in installed:

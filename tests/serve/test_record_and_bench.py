@@ -97,6 +97,14 @@ def test_a_recording_replays_with_the_same_prompts_and_outputs(recorded: dict[st
     assert len(requests) == 5 and 0 < requests["output_tokens"].iloc[4] < 4000
 
 
+def test_a_recording_says_who_served_it(recorded: dict[str, Any]) -> None:
+    trace = recorded["folder"] / "got.jsonl"
+    told = schedlab("replay", str(trace), "--out", str(recorded["folder"] / "defaults"))
+    note = next(line for line in told.stdout.splitlines() if line.startswith("note: recorded by a server of "))
+    assert note.startswith("note: recorded by a server of Llama-3-8B (filler text; modelled H100, ")
+    assert "--set prefix_cache=true" in note and "schedlab replay got.ticks.jsonl plays it exactly" in note
+
+
 def test_the_run_itself_is_played_again_tick_by_tick(recorded: dict[str, Any]) -> None:
     ticks = recorded["folder"] / "got.ticks.jsonl"
     told = schedlab("replay", str(ticks))
@@ -114,7 +122,7 @@ def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -
         for number in range(30):
             server.complete(prompt=[5] * (20 + number), max_tokens=2)
         if ends == "killed":
-            wait_for(lambda: path.read_bytes().count(b"\n") == 30)
+            wait_for(lambda: path.read_bytes().count(b"\n") == 31)
         else:
             wait_for(lambda: "--record" in server.errors())
             server.complete(max_tokens=1)
@@ -125,7 +133,7 @@ def test_a_recording_is_whole_lines_however_it_ends(tmp_path: Path, ends: str) -
         server.close()
     lines = path.read_bytes().splitlines(keepends=True)
     assert all(line.endswith(b"\n") for line in lines)
-    lengths = [json.loads(line)["prompt_tokens"] for line in lines]
+    lengths = [json.loads(line)["prompt_tokens"] for line in lines[1:]]
     assert lengths == list(range(20, 20 + len(lengths)))
     assert len(lengths) == 30 if ends == "killed" else 0 < len(lengths) < 30
     assert schedlab("replay", str(path), "--out", str(tmp_path / "out")).returncode == 0
@@ -185,6 +193,10 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None
     [
         (("bench", "http://127.0.0.1:1"), "does not name its models"),
         (("bench", "ftp://x"), "is no URL of a server"),
+        (("bench", "t.csv", "http://127.0.0.1:1"), "name the server first, then the trace"),
+        (("serve", "--device", "sim", "--gpu", "h100"), "write --hardware NAME"),
+        (("serve", "llama-3-70b"), "no such folder or file; to have it on a modelled GPU, add --device sim"),
+        (("serve", "org/Some-Model"), "hf download org/Some-Model --local-dir FOLDER, and give the folder\n"),
         (("serve", "--device", "gpu"), "--device 'gpu' is not known"),
         (("serve", "--device", "sim", "--dtype", "float32"), "--dtype has no effect here"),
         (("serve", "--device", "sim", "--generation-config", "none"), "--generation-config has no effect here"),
@@ -211,3 +223,21 @@ def test_bad_flags_are_one_line_and_code_2(arguments: tuple[str, ...], message: 
     told = schedlab(*arguments)
     assert told.returncode == 2 and told.stdout == ""
     assert message in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_all_files_that_a_folder_lacks_are_named_at_once(tmp_path: Path) -> None:
+    told = schedlab("serve", str(tmp_path))
+    assert told.returncode == 2
+    assert f"{tmp_path}: has no config.json, no tokenizer.json, no *.safetensors; the folder" in told.stderr
+    (tmp_path / "config.json").write_text("{}")
+    told = schedlab("serve", str(tmp_path), "--load-format", "dummy")
+    assert f"{tmp_path}: has no tokenizer.json; the folder" in told.stderr
+
+
+def test_loading_is_said_before_it_begins(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    told = schedlab("serve", str(broken), "--device", "cpu")
+    assert told.returncode == 2
+    loading, error = told.stderr.splitlines()
+    assert loading == f"schedlab: loading {broken}" and error.startswith("schedlab: error: ")

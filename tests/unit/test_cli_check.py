@@ -44,6 +44,7 @@ def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("schedlab.testing.check.SHRINK_TICKS", 2_000)
     (tmp_path / "mine.py").write_text(STARVES)
+    (tmp_path / "FAIL-shortest.json").write_text('{"schedlab_check": 1}')
     (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
     (tmp_path / "broken.py").write_text("class Any(:")
     (tmp_path / "needs.py").write_text(NEEDS_MORE)
@@ -66,7 +67,9 @@ def test_the_regression_test_that_is_printed_fails_until_the_policy_is_mended(
     folder: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     found = schedlab(monkeypatch, capsys, "check", "mine.py:Shortest", "--examples", 60)
-    code = found.out[found.out.index("from schedlab.policies.registry") :]
+    told, code = found.out.split("a regression test: ")[1].split("\n\n", 1)
+    assert told.startswith("save it as test_shortest.py in this folder, and run here")
+    assert told.endswith(".venv/bin/python -m pytest test_shortest.py")
     with pytest.raises(Exception, match="waiting_is_bounded"):
         _run_test(code)
     (folder / "mine.py").write_text(MENDED)
@@ -118,7 +121,9 @@ def test_a_certificate_says_what_was_tried(folder: Path, monkeypatch: Patch, cap
     [
         (("check", "nobody"), "no policy 'nobody'"),
         (("check", "none.py:Any"), "none.py: no such file"),
-        (("check", "mine.py:Any"), "its classes: StaticPolicy, Shortest"),
+        (("check", "mine.py:Any"), "mine.py has no 'Any'; its classes: Shortest\n"),
+        (("check", "mine.py"), "mine.py names no class; its classes: Shortest\n"),
+        (("check", "FAIL-shortest.json"), "schedlab replay FAIL-shortest.json --check"),
         (("check", "no_such_module:Any"), "no module 'no_such_module'"),
         (("check", "json:dumps"), "no subclass of"),
         (("check", "fifo", "--examples", "0"), "--examples is 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,7 +12,7 @@ import pytest
 
 from schedlab.cli.command import _spelt_out
 from schedlab.errors import InvariantViolation, Stalled
-from tests.unit.replay_helpers import HEADER, schedlab, small_trace, write_trace
+from tests.unit.replay_helpers import HEADER, Ended, schedlab, small_trace, write_trace
 
 MonkeyPatch = pytest.MonkeyPatch
 Capture = pytest.CaptureFixture[str]
@@ -104,6 +105,42 @@ def test_a_missing_trace_is_named_and_the_shipped_models_are_listed(
     ended = schedlab(monkeypatch, capsys, "replay", tmp_path / "absent.csv")
     assert ended.code == 2
     assert "absent.csv: no such trace" in ended.err and "azure-conv-like" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"schedlab_incident":1,"policy":"fifo"}', "a server's run tick by tick: schedlab replay other.json plays it"),
+        (
+            '{\n  "schedlab_check": 1,\n  "actions": [{"arrival_ns": 0, "prompt_tokens": 1, "output_tokens": 1}]\n}',
+            "an example that broke a law: schedlab replay other.json --check",
+        ),
+        ('{\n  "schedlab_replay": 1\n}', "the config.json of a replay: schedlab replay other.json repeats it"),
+    ],
+)
+def test_another_file_of_this_project_is_told_as_what_it_is(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path, text: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.json").write_text(text, "utf-8")
+    ended = schedlab(monkeypatch, capsys, "trace", "inspect", "other.json")
+    assert ended.code == 2 and f"other.json: is no trace but {told}" in ended.err
+
+
+def test_a_run_of_standard_input_is_repeated_from_the_same_pipe(
+    monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = small_trace(tmp_path / "t.csv", 3).read_bytes()
+
+    def piped(content: bytes, trace: str, out: str) -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return schedlab(monkeypatch, capsys, "replay", trace, "--out", out)
+
+    assert piped(data, "-", "a").code == 0 and piped(data, "a/config.json", "b").code == 0
+    for other in (b"", data + b"9,9,9\n"):
+        ended = piped(other, "a/config.json", "c")
+        assert ended.code == 2 and "this run read standard input; pipe the same trace in (" in ended.err
 
 
 def test_an_out_below_a_file_is_refused_before_the_run(

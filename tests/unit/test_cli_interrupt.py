@@ -40,11 +40,12 @@ def test_ctrl_c_and_sigterm_keep_partial_results_and_mark_them(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_one_does_not_wait(number: signal.Signals) -> None:
+def test_a_second_one_does_not_wait(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(number)
     with StopSignal() as stop:
         signal.raise_signal(number)
         assert stop.is_set
+        assert capfd.readouterr().err == "\nreplay: ending after this step; once more to end at once\n"
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is before

@@ -138,6 +138,10 @@ def test_a_fresh_folder_is_chosen_each_time(monkeypatch: MonkeyPatch, capsys: Ca
     second = schedlab(monkeypatch, capsys, "replay", "My Trace.csv")
     assert "results in runs/my-trace.csv-llama-3-8b-h100-vllm\n" in first.out
     assert "results in runs/my-trace.csv-llama-3-8b-h100-vllm-2\n" in second.out
+    same = schedlab(monkeypatch, capsys, "replay", "My Trace.csv", "--policy", "fifo")
+    other = schedlab(monkeypatch, capsys, "replay", "My Trace.csv", "--policy", "slai")
+    assert "results in runs/my-trace.csv-llama-3-8b-h100-vllm-3\n" in same.out
+    assert "results in runs/my-trace.csv-llama-3-8b-h100-vllm-slai\n" in other.out
 
 
 def test_a_second_run_replaces_its_own_files_only(monkeypatch: MonkeyPatch, capsys: Capture, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,11 @@ def test_a_client_that_has_not_come_does_not_leave(tmp_path: Path) -> None:
 def test_a_fault_of_links_that_are_never_used_is_refused(
     tmp_path: Path, fault: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match=f"faults: {next(iter(fault))} 1: with preemption=.* nothing is ever copied"):
+    with pytest.raises(UsageError) as refused:
         replayed(crowd(tmp_path), fault, set=settings)
+    told, tier = str(refused.value), "disk" if settings else "host"
+    assert re.match(f"faults: {next(iter(fault))} 1: with preemption=.* nothing is ever copied", told)
+    assert told.endswith(f"; run with --set preemption={tier} --set swap_{tier}_gib=N, or leave it out")
 
 
 def test_a_departure_of_nobody_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from pathlib import Path
@@ -41,7 +42,7 @@ SETTINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
 
 def record(folder: Path, name: str) -> tuple[Path, bytes]:
     """Ten clients with one text, some of whom leave, run late or want its scores; the file, and the run's own log."""
-    policy, chosen, changes = SETTINGS[name]
+    policy, chosen, changes = SETTINGS.get(name, (name, {}, {}))
     config = SchedulerConfig(max_num_seqs=6, max_num_batched_tokens=32, block_size=4, max_model_len=200, **changes)
     device = PacedDevice(
         Constant(step_ns=STEP_NS), Filler(), DeviceFacts("paced", 24, block_bytes=1 << 16), dict(DEFAULT_LINKS)
@@ -96,6 +97,22 @@ def test_a_decision_that_another_version_makes_otherwise_is_found(
     monkeypatch.setattr("schedlab.policies.fifo.Fifo.yield_", lambda policy, view, owners: owners[0])
     with pytest.raises(InvariantViolation, match=r"tick \d+: "):
         Incident(path).replay()
+
+
+def test_an_edited_policy_is_told_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "from schedlab.policies.base import StaticPolicy\n\n\nclass Mine(StaticPolicy):\n    name = 'mine'\n"
+    mine = tmp_path / "mine.py"
+    mine.write_text(code)
+    path, _ = record(tmp_path, f"{mine}:Mine")
+    before = hashlib.sha256(mine.read_bytes()).hexdigest()
+    assert Incident(path).replay().is_whole
+    mine.write_text(f"{code}    may_starve = True\n")
+    ended = schedlab(monkeypatch, capsys, "replay", path)
+    assert ended.code == 2 and f"the file of policy {mine}:Mine has changed since the recording" in ended.err
+    assert before in ended.err and hashlib.sha256(mine.read_bytes()).hexdigest() in ended.err
+    assert f"schedlab replay {tmp_path / 'run.jsonl'} --policy {mine}:Mine" in ended.err
 
 
 def test_a_damaged_line_is_refused_with_its_place(tmp_path: Path) -> None:

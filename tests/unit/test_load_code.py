@@ -66,9 +66,12 @@ def test_modules_are_found_in_the_current_folder_and_packages_too(
         monkeypatch.undo()
 
 
-def test_the_current_folder_is_looked_at_first(folder: Path) -> None:
-    written(folder / "this.py", CODE.format(text="mine"))
-    assert load("this:First").text == "mine"
+def test_the_current_folder_is_looked_at_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(folder / "schedlab_own_j.py", CODE.format(text="mine"))
+    written(folder / "elsewhere" / "schedlab_own_j.py", CODE.format(text="another's"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [str(folder / "elsewhere"), *sys.path])
+        assert load("schedlab_own_j:First").text == "mine"
 
 
 def test_files_are_found_by_their_path_each_for_itself(folder: Path) -> None:
@@ -111,9 +114,15 @@ def test_a_module_that_another_one_lacks_is_told_as_it_is(folder: Path) -> None:
 def test_a_name_that_is_not_there_is_refused_with_the_classes_that_are(folder: Path, place: str) -> None:
     for name in ("own_g.py", "schedlab_own_g.py"):
         written(folder / name, CODE.format(text=""))
-    told = f"^{place} has no 'Third'; its classes: OrderedDict, First, Second$"
+    told = f"^{place} has no 'Third'; its classes: First, Second$"
     with pytest.raises(UsageError, match=told):
         load(f"{place}:Third")
+
+
+def test_a_file_alone_is_refused_with_its_classes(folder: Path) -> None:
+    written(folder / "own_i.py", CODE.format(text=""))
+    with pytest.raises(UsageError, match=r"^own_i.py names no class; its classes: First, Second$"):
+        load("own_i.py")
 
 
 def test_a_module_without_classes_says_so(folder: Path) -> None:

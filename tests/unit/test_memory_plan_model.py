@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -135,6 +136,24 @@ def test_a_plan_and_a_refusal_are_those_that_counting_gives(small: MemoryNeeds) 
             assert str(refused.value) == refusal(needs)
         else:
             assert plan_memory(needs) == planned
+
+
+def test_a_single_byte_is_room_of_which_a_refusal_tells() -> None:
+    for left, verb in ((-1, "leave no room"), (0, "leave no room"), (1, "leave 0.00 GiB"), (GIB, "leave 1.00 GiB")):
+        needs = MemoryNeeds(
+            memory_bytes=9 * GIB,
+            weights_bytes=9 * GIB - 5,
+            activations_bytes=5 - left if left <= 5 else 0,
+            kv_bytes_per_token=9 * GIB,
+            block_size=1,
+            max_model_len=1,
+            max_num_seqs=1,
+            utilisation_percent=100,
+            context_bytes=0,
+        )
+        needs = replace(needs, weights_bytes=8 * GIB) if left == GIB else needs
+        with pytest.raises(DoesNotFit, match=f" {verb} for KV beside "):
+            plan_memory(needs)
 
 
 def test_owners_are_named_in_the_order_in_which_they_take() -> None:

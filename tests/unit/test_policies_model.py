@@ -70,7 +70,9 @@ def test_who_comes_in_leaves_what_is_spoken_for(
         spoken_for = 0 if made.free_seats == seats else watermark + made.reserved_blocks
         fits = made.needed_blocks + spoken_for <= made.free_blocks
     else:
+        made.total_blocks *= data.draw(st.sampled_from((1, 40)))
         most = Fraction(made.total_blocks * percent, 100)
+        made.needed_commitment = max(1, int(most) - made.committed_blocks + data.draw(st.integers(-1, 1)))
         fits = not made.committed_blocks or made.committed_blocks + made.needed_commitment <= most
     assert Fifo(config).admit(seen(made, config), waiting(99)) is fits
 
@@ -252,6 +254,7 @@ def test_the_line_is_that_of_the_key_and_of_arrivals_where_none_is_given() -> No
     for kind, queue in {**kinds, Slai: FrontThenShortest}.items():
         assert type(kind(config).waiting_queue()) is queue
     lined_up = ShortestPrompt(config).waiting_queue()
+    assert isinstance(lined_up, KeyedQueue) and [lined_up.key(one)[0] for one in sequences] == [5, 3, 9, 3]
     for one in sequences:
         lined_up.push(one)
     assert [one.request_id for one in lined_up.candidates()] == [1, 3, 0, 2]

@@ -53,6 +53,19 @@ class Odd(Fifo):
         super().__init__(config)
 
 
+def even(text: str) -> int:
+    """What a parameter may be annotated with: anything that makes a value of a text."""
+    if int(text) % 2:
+        raise ValueError
+    return int(text)
+
+
+class Paired(Fifo):
+    def __init__(self, config: SchedulerConfig, pairs: even = 2) -> None:  # type: ignore[valid-type]
+        super().__init__(config)
+        self.pairs = pairs
+
+
 class Raising(Fifo):
     def __init__(self, config: SchedulerConfig) -> None:
         raise RuntimeError("no luck")
@@ -133,6 +146,11 @@ def test_what_no_text_can_be_is_named() -> None:
     told = "--set choice: a parameter of type int | None cannot be set from text; annotate it plainly"
     refused(told, Odd, choice="3")
     assert of(Odd).config is CONFIG
+
+
+def test_what_a_function_makes_of_a_text_is_taken() -> None:
+    assert of(Paired, pairs="4").pairs == 4
+    refused("--set pairs=3: give a number", Paired, pairs="3")
 
 
 def test_a_policy_that_cannot_be_made_says_why_and_one_that_refuses_has_its_own_words() -> None:

@@ -46,6 +46,17 @@ def test_unsent_turns_are_said_to_be_no_part_of_goodput(tmp_path: Path) -> None:
     assert with_slo.summary["goodput"]["share"] == 0.5, "one of the two that were sent"
 
 
+@pytest.mark.parametrize(("refused", "said"), [(1, False), (2, True)])
+def test_refusals_that_bear_on_the_figures_come_first_and_what_every_run_says_last(
+    tmp_path: Path, refused: int, said: bool
+) -> None:
+    trace = write_trace(tmp_path / "t.csv", [(row, 9000 if row < refused else 10, 1) for row in range(100)])
+    notes = schedlab.replay(trace).notes
+    assert (notes[0] == f"{refused} of 100 requests were refused; latencies are of the others") == said
+    assert "calibrated on no measurement" in notes[-1]
+    assert f"{refused} refused; the first is request 0: " in notes[-2]
+
+
 def test_a_run_that_served_nobody_says_so_first(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.csv", [(0, 400, 5), (1, 500, 5)])
     console = Console(record=True, width=200, file=StringIO())

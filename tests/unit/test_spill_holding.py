@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -121,9 +122,14 @@ def test_who_holds_a_directory_is_named_by_its_number_and_left_alone(tmp_path: P
         lock = at / "schedlab-spill.lock"
         assert lock.read_text() == f"{os.getpid()}\n" and lock.stat().st_mode & 0o777 == 0o600
         image = store.put(Tier.DISK, header(), kv())
-        for text, holder in ((None, f"process {os.getpid()}"), ("77\n", "process 77"), ("", "another process")):
+        for text, holder in (
+            (None, f"process {os.getpid()}"),
+            (b"77\n", "process 77"),
+            (b"", "another process"),
+            (b"\xff\n", "process \ufffd"),
+        ):
             if text is not None:
-                lock.write_text(text)
+                lock.write_bytes(text)
             refused(UsageError, at, f"{at} is held by {holder}: end it or give each process its own spill directory")
         assert images_in(at) == [file_of(at, image).name]
     assert not at.exists()
@@ -187,6 +193,34 @@ def test_a_directory_is_taken_where_there_is_a_disk_tier_and_made_private(tmp_pa
     SpillStore(0, 0).close()
 
 
+def test_a_lock_that_cannot_be_had_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others take and leave it at the very moment a few times more, and where there are no locks at all."""
+    at, attempts = tmp_path / "spill", []
+
+    def leaving(*_: object) -> None:
+        attempts.append(1)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(fcntl, "flock", leaving)
+    told = f"{at}: other processes take and leave this spill directory all the time: give another"
+    refused(UsageError, at, told)
+    assert len(attempts) == 8
+    monkeypatch.setattr(fcntl, "flock", failing(errno.ENOLCK))
+    refused(SpillUnavailable, at, f"cannot use {at} as spill directory: {os.strerror(errno.ENOLCK)}")
+
+
+def test_a_lock_in_whose_place_a_link_to_it_has_come_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = tmp_path / "spill"
+    at.mkdir(0o700)
+
+    def replace() -> None:
+        (at / "schedlab-spill.lock").rename(tmp_path / "moved")
+        (at / "schedlab-spill.lock").symlink_to(tmp_path / "moved")
+
+    meanwhile(monkeypatch, fcntl, "flock", replace)
+    refused(SpillUnavailable, at, f"cannot use {at} as spill directory: {os.strerror(errno.ELOOP)}")
+
+
 def test_a_directory_is_held_from_before_anything_is_removed_until_all_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +249,7 @@ def test_a_directory_is_left_when_the_last_operation_in_it_has_ended(
 ) -> None:
     at = tmp_path / "spill"
     store = SpillStore(MIB, MIB, at)
-    image = store.put(Tier.DISK, header(), kv())
+    image, other = store.put(Tier.DISK, header(), kv()), store.put(Tier.HOST, header(), kv())
     uses: dict[str, Callable[[], object]] = {
         "get": lambda: store.get(image),
         "move": lambda: store.move(image, Tier.HOST),
@@ -225,6 +259,7 @@ def test_a_directory_is_left_when_the_last_operation_in_it_has_ended(
     seen = []
 
     def close() -> None:
+        store.get(other)
         store.close()
         seen.append(at.exists())
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedlab.config import AdmissionRule, Fusion, PreemptionMode, SchedulerConfig
+from schedlab.core.swapping import swap_out
 from schedlab.device import CopyKind, DeviceFacts
 from schedlab.events import Restored, StepDone
 from schedlab.memory.prefix import CachingBlockPool
@@ -77,6 +78,7 @@ class Recount:
 
     def __init__(self, hand: Hand) -> None:
         self.core, self.config = hand.core, hand.core.config
+        self.state_bytes = hand.device.facts.state_bytes
         self.outputs: Counter[int] = Counter()
         self.newest_ns: dict[int, int] = {}
         hand.core.bus.add(self)
@@ -135,7 +137,7 @@ class Recount:
         taken = 0
         for one in self.core.sequences.values():
             if one.image is not None and one.image.tier is tier:
-                taken += one.image.num_blocks * BLOCK_BYTES + STATE_BYTES
+                taken += one.image.num_blocks * BLOCK_BYTES + self.state_bytes
             if one.window is not None and tier is Tier.DISK:
                 taken += one.window.requested * BLOCK_BYTES
         return {Tier.HOST: self.config.swap_host_gib, Tier.DISK: self.config.swap_disk_gib}[tier] * GIB - taken
@@ -174,7 +176,7 @@ class Recount:
             assert view.held_commitment(one) == self.commitment(one)
         for one in active:
             self._check_cost(view, one, holders)
-        images = [len(one.block_table) * BLOCK_BYTES + STATE_BYTES for one in active]
+        images = [len(one.block_table) * BLOCK_BYTES + self.state_bytes for one in active]
         for count in range(len(active) + 1):
             fits = [sum(images[:count]) <= self.room_bytes(tier) for tier in TIERS[self.config.preemption]]
             assert view.has_swap_room(active[:count]) is any(fits)
@@ -195,7 +197,7 @@ class Recount:
     def _check_cost(self, view: View, owner: Sequence, holders: Counter[int]) -> None:
         blocks = len(owner.block_table)
         for tier, ways in ((Tier.HOST, 100), (Tier.DISK, 100 + 10_000 + 1_000_000)):
-            sent = blocks + STATE_BYTES // BLOCK_BYTES
+            sent = blocks + self.state_bytes // BLOCK_BYTES
             fits = sent * BLOCK_BYTES <= self.room_bytes(tier)
             expected = sent + sent * ways * blocks // view.total_blocks if fits else None
             assert view.swap_ns(owner, tier) == expected
@@ -209,10 +211,24 @@ def checked(rules: dict[str, Any], num_blocks: int) -> Hand:
     """A scheduler whose policy's view is checked."""
     config = SchedulerConfig(**{"block_size": SIZE, "max_num_seqs": 4, "max_num_batched_tokens": 24, **rules})
     device, policy = Links(), Watching(config, evict=not config.swap_at_admission)
-    device.facts = DeviceFacts("links", num_blocks, block_bytes=BLOCK_BYTES, state_bytes=STATE_BYTES)
+    # With a state and no snapshots of it the cache would be of no use.
+    state_bytes = 0 if config.prefix_cache and not config.snapshot_slots else STATE_BYTES
+    device.facts = DeviceFacts("links", num_blocks, block_bytes=BLOCK_BYTES, state_bytes=state_bytes)
     hand = Hand(config, device, policy)
     policy.recount = Recount(hand)
     return hand
+
+
+def test_one_with_an_image_needs_room_for_all_of_it_though_others_hold_its_beginning() -> None:
+    hand = checked(RULES["host"], 20)
+    for request_id in (0, 1):
+        hand.submit(request_id, range(100, 108), 20)
+        hand.tick(2)
+    first, second = (hand.sequence(request_id) for request_id in (0, 1))
+    assert set(first.block_table) & set(second.block_table)
+    assert swap_out(hand.core, first, PreemptionMode.HOST)
+    assert hand.core.view.missing_blocks(first) == hand.core.view.prompt_blocks(first) == 6
+    assert hand.core.view.cached_tokens(first) == 20, "what it would find is there"
 
 
 @st.composite
