@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from kernels.attention import chunk_slots
 
@@ -68,14 +67,19 @@ def row_pairs(
 
 
 def decode_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, pairs: Pairs, *, scale: float, soft_cap: float | None = None
+    queries: Tensor, keys: Tensor, values: Tensor, pairs: Pairs, scale: float, soft_cap: float | None = None
 ) -> Tensor:
-    """See `attention.decode_attention`; everything is float32, and `keys` and `values` are contiguous."""
-    scores = pairs.scores
-    torch.sparse.sampled_addmm(scores, queries.flatten(0, 1), keys.flatten(0, 2).t(), beta=0.0, alpha=scale, out=scores)
+    """See `attention.decode_attention`. Everything is float32.
+
+    Args:
+        keys: [D, B * S * K], the transpose of the flat pool; values: [B * S * K, D].
+    """
+    scores, weights = pairs.scores, pairs.weights
+    torch.sparse.sampled_addmm(scores, queries.flatten(0, 1), keys, beta=0.0, alpha=scale, out=scores)
     if soft_cap is not None:
-        pairs.weights.div_(soft_cap).tanh_().mul_(soft_cap)
+        weights.div_(soft_cap).tanh_().mul_(soft_cap)
     for row in pairs.rows:
         torch.softmax(row, -1, out=row)
-    bags = embedding_bag(pairs.places, values.flatten(0, 2), pairs.begins, mode="sum", per_sample_weights=pairs.weights)
-    return bags.view(queries.shape)
+    # Mode 0 is the sum, neither scaled by frequency nor sparse.
+    sums = torch.embedding_bag(values, pairs.places, pairs.begins, False, 0, False, weights)[0]
+    return sums.view(queries.shape)

@@ -13,10 +13,11 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
     *weight* is float32 whatever the type of x, so that a model whose weights are distances from 1 loses nothing.
     """
-    width = x.shape[-1]
     wide = x.float()
-    root = torch.linalg.vector_norm(wide, 2, -1, True).hypot_(_root(eps * width))
-    return torch.div(wide, root).mul_(weight * width**0.5).to(x.dtype)
+    least, nothing, root_width = _constants(eps, x.size(-1), x.device)
+    length = torch.linalg.vector_norm(wide, 2, -1, True).hypot_(least)
+    normed = torch.addcdiv(nothing, wide, length, value=root_width).mul_(weight)
+    return normed if wide is x else normed.to(x.dtype)
 
 
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -26,6 +27,9 @@ def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Ten
 
 
 @lru_cache
-def _root(square: float) -> Tensor:
-    """Its square root, as hypot takes it."""
-    return torch.tensor(square**0.5)
+def _constants(eps: float, width: int, device: torch.device) -> tuple[Tensor, Tensor, float]:
+    """What sqrt(mean(x^2) + eps) has instead of an x of length 0, times sqrt(width); a zero; sqrt(width).
+
+    Operations on tensors alone take half the time of those that are given a number.
+    """
+    return torch.tensor((eps * width) ** 0.5, device=device), torch.zeros((), device=device), width**0.5

@@ -14,11 +14,13 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
     (x[i] * cos - partner * sin, partner * cos + x[i] * sin).
 
     Args:
-        cos: [T, D] float32, the same for both of a pair.
-        sin: [T, D] float32, for the first of a pair the negative.
+        cos: [T, 1, D] float32, the same for both of a pair.
+        sin: [T, 1, D] float32, for the first of a pair the negative.
     """
-    partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
-    return (x.float() * cos.unsqueeze(1)).addcmul_(partner.float(), sin.unsqueeze(1)).to(x.dtype)
+    wide = x.float()
+    partner = wide.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else wide.roll(x.shape[-1] // 2, -1)
+    turned = (wide * cos).addcmul_(partner, sin)
+    return turned if wide is x else turned.to(x.dtype)
 
 
 def rotate_and_write(
@@ -40,10 +42,10 @@ def rotate_and_write(
     Args:
         projected: [T, H + 2K, D], the heads of queries, keys and values; `num_queries` is H.
         cos, sin: see `rotate`.
-        key_cache, value_cache: [B, S, K, D], written at `slots` [T] int64.
+        key_cache, value_cache: [B * S, K, D], written at `slots` [T] int64.
         query_norm, key_norm: [D] float32 weights of a norm of each head before the rotation; None = no norm.
     """
-    num_keys = key_cache.shape[2]
+    num_keys = key_cache.shape[1]
     turning, values = projected.split([num_queries + num_keys, num_keys], 1)
     if query_norm is None or key_norm is None:
         queries, keys = rotate(turning, cos, sin, interleaved=interleaved).split([num_queries, num_keys], 1)
@@ -51,6 +53,6 @@ def rotate_and_write(
         queries, keys = turning.split([num_queries, num_keys], 1)
         queries = rotate(rms_norm(queries, query_norm, eps), cos, sin, interleaved=interleaved)
         keys = rotate(rms_norm(keys, key_norm, eps), cos, sin, interleaved=interleaved)
-    key_cache.flatten(0, 1).index_copy_(0, slots, keys)
-    value_cache.flatten(0, 1).index_copy_(0, slots, values)
+    key_cache.index_copy_(0, slots, keys)
+    value_cache.index_copy_(0, slots, values)
     return queries

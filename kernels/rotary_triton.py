@@ -68,7 +68,7 @@ def rotate_and_write(
     _rotate_and_write[(tokens, heads)](
         projected, cos, sin, key_cache, value_cache, slots,
         slots if query_norm is None else query_norm, slots if key_norm is None else key_norm, output, eps,
-        H=num_queries, K=key_cache.shape[2], D=size, HALF=power_of_2(size // 2),
+        H=num_queries, K=key_cache.shape[1], D=size, HALF=power_of_2(size // 2),
         INTERLEAVED=interleaved, NORMED=query_norm is not None,
     )  # fmt: skip
     return output

@@ -56,6 +56,7 @@ class Sequence:
         "cached_prefix",
         "cached_prefix_version",
         "cached_snapshot",
+        "end_tokens",
         "error",
         "finish_reason",
         "finished_ns",
@@ -97,6 +98,8 @@ class Sequence:
         self.request_id = request.request_id
         self.arrival_index = arrival_index
         self.num_prompt_tokens = request.prompt.num_tokens
+        # No other token can end it by its id; `stops.ends` says whether one of these does.
+        self.end_tokens = frozenset(request.sampling.eos_token_ids + request.sampling.stop_token_ids)
         self.max_outputs = max_outputs
         self.state = State.PENDING
         self.num_computed = 0

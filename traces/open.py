@@ -50,11 +50,12 @@ def _format_of(source: Source, head: Head) -> Format:
     from traces.formats import FORMATS
     from traces.near import advice, other_file
 
+    # Before the formats: what these files hold of requests has the fields of a trace.
+    if other := other_file(head.names, source.name):
+        raise UsageError(f"{source.name}: is no trace but {other}")
     for kind in FORMATS:
         if kind.matches(head):
             return kind
-    if other := other_file(head.names, source.name):
-        raise UsageError(f"{source.name}: is no trace but {other}")
     if not head.first_line:
         raise UsageError(f"{source.name}: the file is empty")
     known = "; ".join(kind.title for kind in FORMATS)

@@ -43,7 +43,7 @@ class Matrix:
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, inputs] to [T, outputs]."""
-        is_row = self.columns is not None and len(x) == 1
+        is_row = self.columns is not None and x.size(0) == 1
         result = torch.mm(x, self.columns) if is_row else self._by_panels(x)
         return result if self.bias is None else result.add_(self.bias)
 

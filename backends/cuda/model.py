@@ -45,10 +45,10 @@ class Model:
         if self.spec.embedding_scale != 1.0:
             # In the model's own type, as the model was trained.
             residual *= torch.tensor(self.spec.embedding_scale, dtype=self.dtype)
-        attention = operations.attention(inputs, kv.shape[3])
-        angles = {rope: table[:, inputs.positions].unbind(0) for rope, table in self._angles.items()}
+        attention = operations.attention(inputs, kv)
+        angles = {rope: table[:, inputs.positions].unsqueeze(2).unbind() for rope, table in self._angles.items()}
         next_norms = [layer.attention_norm for layer in weights.layers[1:]] + [weights.final_norm]
-        caches = list(zip(*(part.unbind(0) for part in kv.unbind(1)), strict=True))
+        caches = list(zip(*(part.unbind() for part in kv.flatten(2, 3).unbind(1)), strict=True))
         hidden = operations.rms_norm(residual, weights.layers[0].attention_norm, eps)
         for number, (layer, next_norm) in enumerate(zip(weights.layers, next_norms, strict=True)):
             hidden = self._attend(number, layer, hidden, inputs.slots, caches[number], attention, angles)
@@ -84,7 +84,7 @@ class Model:
             key_norm=layer.key_norm,
             eps=spec.rms_eps,
         )
-        attended = attention(query, keys, values, spec.scale, spec.windows[number], spec.attention_soft_cap)
+        attended = attention(number, query, spec.scale, spec.windows[number], spec.attention_soft_cap)
         return layer.output(attended.flatten(1))
 
     def _mlp(self, layer: LayerWeights, hidden: Tensor) -> Tensor:

@@ -14,10 +14,8 @@ from kernels import activation, attention, blocks, moe, norm, rotary, sampling
 class StepAttention(Protocol):
     """Attention of one step's packed queries, prepared once and used by every layer."""
 
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
-    ) -> Tensor:
-        """Queries [T, H, D] over a layer's paged keys and values [B, S, K, D]; the same shape comes back."""
+    def __call__(self, layer: int, queries: Tensor, scale: float, window: int | None, soft_cap: float | None) -> Tensor:
+        """Queries [T, H, D] over the paged keys and values of that layer; the same shape comes back."""
         ...
 
 
@@ -50,7 +48,7 @@ class Operations(Protocol):
 
     def expert_mlp(self, x: Tensor, weights: Tensor, experts: Tensor, gate_up: Tensor, down: Tensor) -> Tensor: ...
 
-    def attention(self, inputs: StepInputs, block_size: int) -> StepAttention: ...
+    def attention(self, inputs: StepInputs, kv: Tensor) -> StepAttention: ...
 
     def sample(
         self, logits: Tensor, temperatures: Tensor, top_ks: Tensor, top_ps: Tensor, min_ps: Tensor, draws: Tensor
@@ -74,8 +72,8 @@ class ReferenceOperations:
     gather_blocks = staticmethod(blocks.gather_blocks)
     scatter_blocks = staticmethod(blocks.scatter_blocks)
 
-    def attention(self, inputs: StepInputs, block_size: int) -> StepAttention:
-        return ReferenceAttention(inputs, block_size)
+    def attention(self, inputs: StepInputs, kv: Tensor) -> StepAttention:
+        return ReferenceAttention(inputs, kv)
 
 
 def operations_for(device: torch.device) -> Operations:
@@ -92,9 +90,9 @@ def operations_for(device: torch.device) -> Operations:
 class ReferenceAttention:
     """Slots of every context, worked out once for all layers of a kind."""
 
-    def __init__(self, inputs: StepInputs, block_size: int) -> None:
-        self._inputs, self._block_size = inputs, block_size
-        self._split = inputs.num_chunk_tokens
+    def __init__(self, inputs: StepInputs, kv: Tensor) -> None:
+        self.inputs, self._kv = inputs, kv
+        self._split, block_size = inputs.num_chunk_tokens, kv.shape[3]
         self._chunks = [
             attention.ChunkContext(
                 chunk.first,
@@ -105,25 +103,23 @@ class ReferenceAttention:
         ]
         self._rows: dict[int | None, attention.RowContexts] = {}
 
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
-    ) -> Tensor:
+    def __call__(self, layer: int, queries: Tensor, scale: float, window: int | None, soft_cap: float | None) -> Tensor:
         if not self._chunks:
-            return self.decode(queries, keys, values, scale, window, soft_cap)
+            return self.decode(layer, queries, scale, window, soft_cap)
+        keys, values = self._kv[layer]
         chunks = attention.prefill_attention(
             queries[: self._split], keys, values, self._chunks, scale=scale, window=window, soft_cap=soft_cap
         )
         if len(queries) == self._split:
             return chunks
-        return torch.cat((chunks, self.decode(queries[self._split :], keys, values, scale, window, soft_cap)))
+        return torch.cat((chunks, self.decode(layer, queries[self._split :], scale, window, soft_cap)))
 
-    def decode(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
-    ) -> Tensor:
+    def decode(self, layer: int, queries: Tensor, scale: float, window: int | None, soft_cap: float | None) -> Tensor:
         """Of the decode rows' queries."""
         if window not in self._rows:
-            inputs = self._inputs
+            inputs = self.inputs
             self._rows[window] = attention.row_contexts(
-                inputs.block_tables, inputs.lengths, inputs.longest, self._block_size, window
+                inputs.block_tables, inputs.lengths, inputs.longest, self._kv.shape[3], window
             )
+        keys, values = self._kv[layer]
         return attention.decode_attention(queries, keys, values, self._rows[window], scale=scale, soft_cap=soft_cap)

@@ -32,25 +32,23 @@ class TritonOperations:
     gather_blocks = staticmethod(blocks_triton.gather_blocks)
     scatter_blocks = staticmethod(blocks_triton.scatter_blocks)
 
-    def attention(self, inputs: StepInputs, block_size: int) -> StepAttention:
-        return TritonAttention(inputs)
+    def attention(self, inputs: StepInputs, kv: Tensor) -> StepAttention:
+        return TritonAttention(inputs, kv)
 
 
 class TritonAttention:
     """Tiles of the chunks, cut once for all layers; decode rows need nothing but their tables."""
 
-    def __init__(self, inputs: StepInputs) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: StepInputs, kv: Tensor) -> None:
+        self._inputs, self._kv = inputs, kv
         self._split = inputs.num_chunk_tokens
         if inputs.chunks:
             shapes = [(chunk.first, chunk.num_tokens, chunk.start) for chunk in inputs.chunks]
             tables = [chunk.block_table for chunk in inputs.chunks]
             self._tiles = prefill_triton.chunk_tiles(shapes, tables, inputs.token_ids.device)
 
-    def __call__(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, soft_cap: float | None
-    ) -> Tensor:
-        inputs, parts = self._inputs, []
+    def __call__(self, layer: int, queries: Tensor, scale: float, window: int | None, soft_cap: float | None) -> Tensor:
+        (keys, values), inputs, parts = self._kv[layer], self._inputs, []
         if self._split:
             parts.append(
                 prefill_triton.prefill_attention(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from experiments.extras import need
 from experiments.incident.recorder import RecordedScheduler, line_of, ticks_path
 from experiments.options import options_from
 from experiments.serve.lines_file import LinesFile
+from experiments.serve.model_path import refuse_no_model
 from experiments.serve.recorder import Recorder
 from experiments.serve.served import Served
 from schedlab.errors import UsageError
@@ -136,12 +138,16 @@ def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
 
         return simulated(options_from(given))
     _refuse({name: given.get(name) for name in _OF_SIM}, "it shapes a modelled GPU: use --device sim")
+    model = given.get("model")
+    if model is not None:
+        refuse_no_model(model, with_weights=options.load_format != "dummy")
     need("a real model", _NEEDED_BY_MODELS, "or use --device sim")
     from experiments.serve.real import real
 
+    print(f"schedlab: loading {model or 'the demo model'}", file=sys.stderr, flush=True)
     shared = {name: value for name, value in given.items() if name != "model"}
     files = {name: value or "auto" for name, value in options.model_files().items()}
-    return real(options_from(shared), given.get("model"), options.device, **files)
+    return real(options_from(shared), model, options.device, **files)
 
 
 def _refuse(flags: Mapping[str, Any], why: str) -> None:

@@ -248,8 +248,13 @@ def _end_rows(core: Scheduler, result: StepResult) -> None:
         if sequence in batch.rows:
             ended[sequence] = FinishReason.STOP
     if result.tokens is not None:
+        tokens = result.tokens
         for sequence in batch.rows:
-            if stops.ends(sequence.request, result.tokens[sequence.request_id], batch.outputs(sequence)):
+            token = tokens[sequence.request_id]
+            # Every row comes here in every step, and almost none any further.
+            if (token in sequence.end_tokens or sequence.request.stop is not None) and stops.ends(
+                sequence.request, token, batch.outputs(sequence)
+            ):
                 ended[sequence] = FinishReason.STOP
     for sequence in core.limits.reached():
         ended.setdefault(sequence, FinishReason.LENGTH)

@@ -32,10 +32,9 @@ def in_place(
 ) -> Tensor:
     """Of decode rows by pairs of query and key. A layer before this one has used the same pairs."""
     pairs = attention_pairs.row_pairs(content.tables, lengths, queries.shape[1], content.keys.shape, window)
+    keys, values = content.keys.flatten(0, 2).t(), content.values.flatten(0, 2)
     for layer_queries in (torch.randn_like(queries), queries):
-        found = attention_pairs.decode_attention(
-            layer_queries, content.keys, content.values, pairs, scale=scale, soft_cap=soft_cap
-        )
+        found = attention_pairs.decode_attention(layer_queries, keys, values, pairs, scale, soft_cap)
     return found
 
 

@@ -60,9 +60,11 @@ def test_decode_and_prefill_read_them(pool: torch.Tensor) -> None:
 def test_new_keys_and_values_are_written_to_them(pool: torch.Tensor, kernel: ModuleType) -> None:
     pool[tensor(LOW + HIGH)] = 0
     projected = torch.randn(1, 1 + 2 * HEADS, WIDTH).to(pool.dtype).to(DEVICE).expand(6, -1, -1).contiguous()
-    cos, sin = (each[:1].expand(6, -1).contiguous().to(DEVICE) for each in angles_of(1, WIDTH, interleaved=False)[1:])
-    slots = tensor([block * SIZE + 5 for block in LOW + HIGH])
-    kernel.rotate_and_write(projected, 1, cos, sin, pool, pool, slots, interleaved=False, eps=1e-6)
+    cos, sin = (
+        each[:1].expand(6, -1, -1).contiguous().to(DEVICE) for each in angles_of(1, WIDTH, interleaved=False)[1:]
+    )
+    slots, flat = tensor([block * SIZE + 5 for block in LOW + HIGH]), pool.flatten(0, 1)
+    kernel.rotate_and_write(projected, 1, cos, sin, flat, flat, slots, interleaved=False, eps=1e-6)
     written = pool[tensor(LOW + HIGH)]
     assert written[0, 5].any() and not written[:, [*range(5), *range(6, SIZE)]].any()
     assert all(torch.equal(written[0], other) for other in written[1:])

@@ -31,7 +31,7 @@ def test_a_norm_of_half_precision_is_computed_in_float32() -> None:
 def angles_of(tokens: int, size: int, *, interleaved: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Random angles [tokens, size / 2], and their cosines and signed sines as `rotate` wants them."""
     angles = torch.randn(tokens, size // 2)
-    cos, sin = angles.cos(), angles.sin()
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
     if interleaved:
         return angles, cos.repeat_interleave(2, -1), torch.stack((-sin, sin), -1).flatten(-2)
     return angles, torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
@@ -54,13 +54,14 @@ def test_rotated_keys_and_plain_values_are_written_to_their_slots_only(normed: b
     projected, weight = torch.randn(2, 4 + 2 + 2, 8), torch.rand(8)
     queries, keys, values = projected.split([4, 2, 2], 1)
     caches = [torch.full((3, 4, 2, 8), float("nan")) for _ in range(2)]
+    flat = [cache.flatten(0, 1) for cache in caches]
     _, cos, sin = angles_of(2, 8, interleaved=False)
     slots, norms = torch.tensor([9, 2]), {"query_norm": weight, "key_norm": weight, "eps": 1e-6} if normed else {}
-    turned = rotate_and_write(projected, 4, cos, sin, *caches, slots, interleaved=False, **norms)
+    turned = rotate_and_write(projected, 4, cos, sin, *flat, slots, interleaved=False, **norms)
     if normed:
         queries, keys = (rms_norm(each, weight, 1e-6) for each in (queries, keys))
-    assert torch.equal(caches[0].flatten(0, 1)[slots], rotate(keys, cos, sin, interleaved=False))
-    assert torch.equal(caches[1].flatten(0, 1)[slots], values)
+    assert torch.equal(flat[0][slots], rotate(keys, cos, sin, interleaved=False))
+    assert torch.equal(flat[1][slots], values)
     assert torch.equal(turned, rotate(queries, cos, sin, interleaved=False))
     assert all(int(cache.isnan().all(-1).all(-1).sum()) == 10 for cache in caches)
 

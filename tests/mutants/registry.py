@@ -7,9 +7,11 @@ from pathlib import Path
 
 from tests.mutants import (
     of_cache,
+    of_eighth_sight,
     of_fifth_sight,
     of_first_sight,
     of_fourth_sight,
+    of_ninth_sight,
     of_policies,
     of_pool,
     of_second_sight,
@@ -60,6 +62,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         *of_fifth_sight.MUTANTS,
         *of_sixth_sight.MUTANTS,
         *of_seventh_sight.MUTANTS,
+        *of_eighth_sight.MUTANTS,
+        *of_ninth_sight.MUTANTS,
     ),
 }
 SEED = 0

@@ -195,6 +195,8 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(server: Server) -> None
         (("bench", "ftp://x"), "is no URL of a server"),
         (("bench", "t.csv", "http://127.0.0.1:1"), "name the server first, then the trace"),
         (("serve", "--device", "sim", "--gpu", "h100"), "write --hardware NAME"),
+        (("serve", "llama-3-70b"), "no such folder or file; to have it on a modelled GPU, add --device sim"),
+        (("serve", "org/Some-Model"), "hf download org/Some-Model --local-dir FOLDER, and give the folder\n"),
         (("serve", "--device", "gpu"), "--device 'gpu' is not known"),
         (("serve", "--device", "sim", "--dtype", "float32"), "--dtype has no effect here"),
         (("serve", "--device", "sim", "--generation-config", "none"), "--generation-config has no effect here"),
@@ -221,3 +223,21 @@ def test_bad_flags_are_one_line_and_code_2(arguments: tuple[str, ...], message: 
     told = schedlab(*arguments)
     assert told.returncode == 2 and told.stdout == ""
     assert message in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_all_files_that_a_folder_lacks_are_named_at_once(tmp_path: Path) -> None:
+    told = schedlab("serve", str(tmp_path))
+    assert told.returncode == 2
+    assert f"{tmp_path}: has no config.json, no tokenizer.json, no *.safetensors; the folder" in told.stderr
+    (tmp_path / "config.json").write_text("{}")
+    told = schedlab("serve", str(tmp_path), "--load-format", "dummy")
+    assert f"{tmp_path}: has no tokenizer.json; the folder" in told.stderr
+
+
+def test_loading_is_said_before_it_begins(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    told = schedlab("serve", str(broken), "--device", "cpu")
+    assert told.returncode == 2
+    loading, error = told.stderr.splitlines()
+    assert loading == f"schedlab: loading {broken}" and error.startswith("schedlab: error: ")

@@ -111,7 +111,10 @@ def test_a_missing_trace_is_named_and_the_shipped_models_are_listed(
     ("text", "told"),
     [
         ('{"schedlab_incident":1,"policy":"fifo"}', "a server's run tick by tick: schedlab replay other.json plays it"),
-        ('{\n  "schedlab_check": 1\n}', "an example that broke a law: schedlab replay other.json --check"),
+        (
+            '{\n  "schedlab_check": 1,\n  "actions": [{"arrival_ns": 0, "prompt_tokens": 1, "output_tokens": 1}]\n}',
+            "an example that broke a law: schedlab replay other.json --check",
+        ),
         ('{\n  "schedlab_replay": 1\n}', "the config.json of a replay: schedlab replay other.json repeats it"),
     ],
 )

@@ -111,12 +111,14 @@ def test_the_same_prompt_goes_on_from_its_sessions_tail() -> None:
     assert (pool.num_used, pool.num_cut_hits, pool.counts()["cut_tokens"]) == (1, 2, 16 + 400)
 
 
-def test_decode_saves_every_few_blocks_for_the_sequence_alone_until_it_ends() -> None:
+@pytest.mark.parametrize("ticks", [60, 75])
+def test_decode_saves_every_few_blocks_for_the_sequence_alone_until_it_ends(ticks: int) -> None:
+    """Its latest state is found at its own depth, however many blocks have been filled since."""
     device = HandDevice()
     device.keys[1] = list(range(900, 930))
     one = hand(device, snapshot_min_tokens=16, snapshot_decode_blocks=2, snapshot_interval_blocks=0)
     one.submit(1, TEXT[:3], 48, "s", outputs=100)
-    one.tick(60)
+    one.tick(ticks)
     pool = one.core.snapshots
     assert pool is not None
     assert saves(one) == [16, 64, 96]
