@@ -32,6 +32,7 @@ MODULES = (
     "unit.test_memory_plan_fits",
     "unit.test_memory_plan_model",
     "unit.test_memory_plan_shares",
+    "unit.test_nothing_is_kept",
     "unit.test_policies_installed",
     "unit.test_policies_model",
     "unit.test_pools_model",

@@ -106,7 +106,7 @@ def owned(draw: st.DrawFn, most: int = 5, least: int = 0) -> list[Owner]:
 def views(draw: st.DrawFn, most_owners: int = 5) -> MadeView:
     """Any state: not all of the seats that are taken need be owners' (some are on their way back)."""
     return MadeView(
-        owned=draw(owned(most_owners)),
+        owned=draw(owned(most_owners, draw(st.sampled_from((0, 1, 2, 3, 3))))),
         free_seats=draw(st.integers(0, 2)),
         num_parked=draw(st.sampled_from((0, 0, 0, 1))),
         total_blocks=draw(st.integers(1, 30)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schedlab.config import AdmissionRule, PreemptionMode, ResumeRule, SchedulerConfig, VictimRule
 from schedlab.device import FOREVER_NS
 from schedlab.errors import UsageError
+from schedlab.memory.swap import Tier
 from schedlab.policies.base import Policy, StaticPolicy
 from schedlab.policies.fifo import Fifo
 from schedlab.policies.priority import Priority
@@ -61,13 +62,15 @@ def is_immune(one: Owner) -> bool:
 def test_who_comes_in_leaves_what_is_spoken_for(
     made: MadeView, admission: AdmissionRule, seats: int, watermark: int, data: st.DataObject
 ) -> None:
-    """Also where nobody owns a seat: then nothing is spoken for."""
+    """Also where nobody owns a seat: then nothing is spoken for. About as much is needed as there is."""
     percent = data.draw(st.sampled_from((50, 100, 150)))
-    made.free_seats = seats if data.draw(st.booleans()) else made.free_seats
+    made.free_seats = seats if not data.draw(st.integers(0, 2)) else made.free_seats
     rules: dict[str, Any] = {"watermark_blocks": watermark} if admission is PROMPT else {"overcommit_percent": percent}
     config = SchedulerConfig(max_num_seqs=seats, admission=admission, **rules)
     if admission is PROMPT:
         spoken_for = 0 if made.free_seats == seats else watermark + made.reserved_blocks
+        made.needed_blocks = max(0, made.free_blocks - data.draw(st.sampled_from((0, spoken_for, spoken_for))))
+        made.needed_blocks += data.draw(st.integers(0, 1))
         fits = made.needed_blocks + spoken_for <= made.free_blocks
     else:
         made.total_blocks *= data.draw(st.sampled_from((1, 40)))
@@ -89,7 +92,11 @@ def test_who_gives_way_is_the_first_in_the_rules_line_that_is_not_immune(
     assert found is line(rule, candidates)[0].sequence
 
 
-@given(owners=owned(least=1, most=1), mode=st.sampled_from(PreemptionMode), state=st.sampled_from(State))
+@given(
+    owners=owned(least=1, most=1),
+    mode=st.sampled_from((*PreemptionMode, *[PreemptionMode.CHEAPEST] * 6)),
+    state=st.sampled_from((*State, *[State.ACTIVE] * 20)),
+)
 @drawing
 def test_how_a_victim_gives_up_its_blocks(owners: list[Owner], mode: PreemptionMode, state: State) -> None:
     config = SchedulerConfig(preemption=mode, **MODES[mode])
@@ -98,22 +105,38 @@ def test_how_a_victim_gives_up_its_blocks(owners: list[Owner], mode: PreemptionM
     assert found is way_of(mode, owners[0])
 
 
+def test_of_ways_that_cost_the_same_the_nearest_is_taken() -> None:
+    config, sequence = SchedulerConfig(preemption=PreemptionMode.CHEAPEST, **SWAP), waiting(1)
+    sequence.state = State.ACTIVE
+    for recompute_ns, mode in ((5, PreemptionMode.RECOMPUTE), (6, PreemptionMode.HOST)):
+        owner = Owner(sequence, 1, 1, 1, recompute_ns, dict.fromkeys(Tier, 5))
+        assert Fifo(config).give_up(seen(MadeView([owner]), config), sequence) is mode
+
+
+@pytest.mark.parametrize("rule", list(VictimRule))
 @given(
     made=views(),
-    mode=st.sampled_from(PreemptionMode),
-    at_admission=st.sampled_from((True, True, True, False)),
-    rule=st.sampled_from(VictimRule),
+    mode=st.sampled_from((PreemptionMode.HOST, PreemptionMode.DISK, PreemptionMode.CHEAPEST)),
+    shut=st.sampled_from(("off", "parked", "seats", *[""] * 12)),
+    short=st.tuples(st.integers(1, 3), st.sampled_from((-1, 0, 0, 1)), st.sampled_from((-1, 0, 9, 9))),
     watermark=st.integers(0, 2),
     immunity=st.sampled_from((0, 8)),
 )
 @drawing
 def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
-    made: MadeView, mode: PreemptionMode, at_admission: bool, rule: VictimRule, watermark: int, immunity: int
+    made: MadeView,
+    mode: PreemptionMode,
+    shut: str,
+    short: tuple[int, int, int],
+    rule: VictimRule,
+    watermark: int,
+    immunity: int,
 ) -> None:
-    at_admission = at_admission and mode is not PreemptionMode.RECOMPUTE
+    """About as many blocks are missing as some of them hold, and about as many have room elsewhere."""
+    made.num_parked, made.free_seats = int(shut == "parked"), int(shut != "seats")
     config = SchedulerConfig(
         preemption=mode,
-        swap_at_admission=at_admission,
+        swap_at_admission=shut != "off",
         victim=rule,
         watermark_blocks=watermark,
         immunity_tokens=immunity,
@@ -126,8 +149,11 @@ def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
         and not is_immune(one)
         and way_of(mode, one) is not PreemptionMode.RECOMPUTE
     ]
+    held = sum(one.room_blocks for one in line(rule, able)[: short[0]])
+    made.needed_blocks = max(0, made.free_blocks - made.reserved_blocks - watermark + held + short[1])
+    made.swap_room_blocks = max(0, held + short[2])
     missing, expected = made.needed_blocks + watermark + made.reserved_blocks - made.free_blocks, list[Owner]()
-    if at_admission and made.free_seats and not made.num_parked:
+    if not shut:
         for count in range(len(able) + 1):
             expected = line(rule, able)[:count]
             if sum(one.room_blocks for one in expected) >= missing:
@@ -141,17 +167,24 @@ def test_who_makes_way_by_swapping_is_as_few_as_are_enough_or_nobody(
         assert list(found) == [one.sequence for one in expected]
 
 
+@pytest.mark.parametrize("admission", list(AdmissionRule))
 @given(
     made=views(),
-    admission=st.sampled_from(AdmissionRule),
     percent=st.sampled_from((50, 100, 150)),
     watermark=st.integers(0, 3),
     away=st.sampled_from((0, 0, 1)),
-    newcomer=st.integers(-1, 3),
+    newcomer=st.sampled_from((-2, -2, -2, 0, 1, 2)),
+    short=st.tuples(st.integers(0, 5), st.integers(-1, 4), st.sampled_from((1, 40))),
 )
 @drawing
 def test_who_is_evicted_for_an_important_one_is_as_few_as_are_enough_or_nobody(
-    made: MadeView, admission: AdmissionRule, percent: int, watermark: int, away: int, newcomer: int
+    made: MadeView,
+    admission: AdmissionRule,
+    percent: int,
+    watermark: int,
+    away: int,
+    newcomer: int,
+    short: tuple[int, int, int],
 ) -> None:
     """The least important and of those the latest first; those on their way back own seats and are no victims."""
     seats = len(made.owned) + away + made.free_seats or 1
@@ -160,6 +193,11 @@ def test_who_is_evicted_for_an_important_one_is_as_few_as_are_enough_or_nobody(
     config = SchedulerConfig(max_num_seqs=seats, admission=admission, **rules)
     request = replace(waiting(99).request, priority=newcomer)
     lesser = [one for one in line(VictimRule.LEAST_PRIORITY, made.owned) if one.sequence.request.priority > newcomer]
+    made.needed_blocks = made.free_blocks - made.reserved_blocks - watermark + short[1]
+    made.needed_blocks = max(0, made.needed_blocks + sum(one.room_blocks for one in lesser[: short[0]]))
+    made.total_blocks *= short[2]
+    made.needed_commitment = made.total_blocks * percent // 100 - made.committed_blocks + short[1]
+    made.needed_commitment = max(1, made.needed_commitment + sum(one.held_commitment for one in lesser[: short[0]]))
     expected: list[Owner] = []
     for count in range(len(lesser) + 1):
         leaving = lesser[:count]

@@ -54,6 +54,14 @@ def test_candidates_come_in_order(make: Callable[[], WaitingQueue], order: Order
         assert len(queue) == len(inside)
 
 
+@pytest.mark.parametrize(("make", "order"), CASES[1:], ids=["keyed", "front then shortest"])
+def test_equals_stand_as_they_arrived_however_they_were_pushed(make: Callable[[], WaitingQueue], order: Order) -> None:
+    queue, inside = make(), [waiting(number, prompt_tokens=5) for number in range(4)]
+    for one in (inside[0], inside[3], inside[1], inside[2]):
+        queue.push(one)
+    assert list(queue.candidates()) == order(inside)
+
+
 def test_peeking_changes_nothing_and_is_lazy() -> None:
     queue = FrontThenShortest()
     for number in range(5):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,9 +72,12 @@ class Slots:
             slot = data.draw(st.sampled_from(sorted(self.users)))
             self.table.close(self.users.pop(slot))
 
-    def compact(self, data: st.DataObject) -> None:
-        rows = data.draw(st.permutations(sorted(self.owners)))[: data.draw(st.integers(0, len(self.owners)))]
-        survivors, count = [self.owners[slot] for slot in rows], data.draw(st.integers(0, self.num_slots))
+    def compact_some(self, data: st.DataObject) -> None:
+        rows = data.draw(st.permutations(sorted(self.owners)))
+        survivors = [self.owners[slot] for slot in rows[: data.draw(st.sampled_from((1, 2, None, None)))]]
+        self.compact(survivors, data.draw(st.sampled_from((len(survivors), len(survivors) + 1, self.num_slots // 2))))
+
+    def compact(self, survivors: list[Sequence], count: int) -> None:
         moves = self.table.moves(survivors, count)
         for sequence in survivors:
             source = sequence.slot
@@ -97,8 +102,10 @@ class Slots:
 @given(st.data())
 @settings(max_examples=70, derandomize=True, deadline=None, database=None)
 def test_slots_are_given_as_the_model_gives_them(data: st.DataObject) -> None:
-    slots = Slots(data.draw(st.integers(0, 7)))
-    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=5, max_size=40)):
+    slots = Slots(data.draw(st.integers(0, 9)))
+    for _ in range(data.draw(st.integers(0, slots.num_slots))):
+        slots.claim()
+    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=10, max_size=50)):
         if move == "claim":
             slots.claim()
         elif move == "release":
@@ -108,8 +115,26 @@ def test_slots_are_given_as_the_model_gives_them(data: st.DataObject) -> None:
         elif move == "close":
             slots.close(data)
         else:
-            slots.compact(data)
+            slots.compact_some(data)
         slots.check()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_are_brought_together_around_whatever_is_left_open(order: int) -> None:
+    """Each of 6 slots is a row's, free, or used by a copy; and one owner more is no row."""
+    for fates in product(("row", "free", "open"), repeat=6):
+        slots = Slots(7)
+        for _ in range(7):
+            slots.claim()
+        for slot, fate in enumerate(fates):
+            if fate == "open":
+                slots.users[slot] = HandTicket(slot)
+                slots.table.keep_open(slot, slots.users[slot])
+            if fate != "row":
+                slots.table.release(slots.owners.pop(slot))
+        rows = [slots.owners[slot] for slot in range(6) if slot in slots.owners]
+        slots.compact(rows[::order], len(rows))
+        slots.claim()
 
 
 def test_a_slot_is_not_given_back_by_another_than_its_owner() -> None:

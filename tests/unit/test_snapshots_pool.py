@@ -219,7 +219,7 @@ def check_laws(pool: SnapshotPool) -> None:
 
 
 # Long ones too: lists that are drawn without a least size are mostly short, and who goes first shows late.
-many_operations = st.lists(rare_operations, max_size=9) | st.lists(rare_operations, min_size=30, max_size=60)
+many_operations = st.lists(rare_operations, max_size=9) | st.lists(rare_operations, min_size=40, max_size=120)
 
 
 @given(st.integers(0, 8), st.sampled_from((0, 0, 1, 8)), st.sampled_from((1, 3, 64)), many_operations)

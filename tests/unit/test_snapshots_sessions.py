@@ -122,6 +122,21 @@ def test_the_lease_holds_for_a_number_of_evictions() -> None:
     assert depth(pool, 20, "leased", text_of(0)) == 0
 
 
+def test_a_lease_that_has_ended_does_not_come_back() -> None:
+    pool = SnapshotPool(2, BLOCK)
+    saved(pool, 20, "leased", text_of(0))
+    found = pool.lookup(text_of(0), 20 * BLOCK, "leased")
+    assert found is not None
+    pool.use(found, "leased")
+    for number in range(LEASE_EVICTIONS + 9):
+        saved(pool, 20, "", text_of(number + 1))
+    saved(pool, 20, "leased", text_of(0))
+    for number in (901, 902):
+        assert depth(pool, 20, "leased", text_of(0)) == 20
+        saved(pool, 20, "", text_of(number))
+    assert depth(pool, 20, "leased", text_of(0)) == 0
+
+
 def test_nothing_is_saved_when_nothing_may_be_evicted() -> None:
     pool = SnapshotPool(1, BLOCK)
     saved(pool, 20, "leased")
