@@ -144,7 +144,9 @@ def _served(given: Mapping[str, Any], options: ServeOptions) -> Served:
     need("a real model", _NEEDED_BY_MODELS, "or use --device sim")
     from experiments.serve.real import real
 
-    print(f"schedlab: loading {model or 'the demo model'}", file=sys.stderr, flush=True)
+    # For whoever watches: what reads standard error finds an error alone there.
+    if sys.stderr.isatty():
+        print(f"schedlab: loading {model or 'the demo model'}", file=sys.stderr, flush=True)
     shared = {name: value for name, value in given.items() if name != "model"}
     files = {name: value or "auto" for name, value in options.model_files().items()}
     return real(options_from(shared), model, options.device, **files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from os.path import lexists
 from pathlib import Path
 
 from backends.sim.specs.models import find_model
@@ -23,7 +24,8 @@ def refuse_no_model(model: str, *, with_weights: bool) -> None:
     """
     path = Path(model)
     if path.is_dir():
-        missing = [name for name in _FILES if not (path / name).exists()]
+        # A link that leads nowhere is no file that is missing: whoever reads it says what is wrong with it.
+        missing = [name for name in _FILES if not lexists(path / name)]
         if with_weights and not any(any(path.glob(kind)) for kind in (_WEIGHTS, *_PICKLED)):
             missing.append(_WEIGHTS)
         if missing:

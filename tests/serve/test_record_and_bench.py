@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pytest
 
+from experiments.serve.command import ServeOptions, _served
 from schedlab import cli
+from schedlab.errors import UsageError
 from tests.serve.lab import END_S, QUICK, RawClient, Server, wait_for
 
 assert tests.serve.needed
@@ -234,10 +236,20 @@ def test_all_files_that_a_folder_lacks_are_named_at_once(tmp_path: Path) -> None
     assert f"{tmp_path}: has no tokenizer.json; the folder" in told.stderr
 
 
-def test_loading_is_said_before_it_begins(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_one_line_where_nobody_watches(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
     told = schedlab("serve", str(broken), "--device", "cpu")
     assert told.returncode == 2
-    loading, error = told.stderr.splitlines()
-    assert loading == f"schedlab: loading {broken}" and error.startswith("schedlab: error: ")
+    assert told.stderr.startswith("schedlab: error: ") and told.stderr.count("\n") == 1
+
+
+def test_loading_is_said_to_whoever_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match=r"broken\.gguf"):
+        _served({"model": str(broken)}, ServeOptions(device="cpu"))
+    assert capsys.readouterr().err == f"schedlab: loading {broken}\n"
