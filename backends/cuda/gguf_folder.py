@@ -81,9 +81,10 @@ def as_folder(path: Path) -> Path:
 
 def _note_use(folder: Path, place: Path) -> None:
     """And remove what the same file had become before."""
-    (folder / _SOURCE).write_text(f"{place}\n", encoding="utf-8")
+    line = os.fsencode(place) + b"\n"
+    (folder / _SOURCE).write_bytes(line)
     for note in folder.parent.glob(f"*/{_SOURCE}"):
-        is_of_this_file = note.parent != folder and note.read_text("utf-8") == f"{place}\n"
+        is_of_this_file = note.parent != folder and note.read_bytes() == line
         if is_of_this_file and time.time() - note.stat().st_mtime > _IN_USE_S:
             # Whoever looks finds a whole folder or none; what is left of it goes with the next conversion.
             aside = note.parent.rename(note.parent.with_name(f"{note.parent.name}.part"))
